@@ -82,7 +82,7 @@ def with_trials(state: State, count: int, now: float) -> State:
     for _ in range(count):
         spec = msgspec.structs.replace(_spec(state.job_count, 1, _WITH_GPU, rng), job_class="trial")
         state, _ = step(state, JobSubmitted(spec), now)
-    return state.flattened()
+    return state.flatten()
 
 
 def turned_over(state: State, rng: Random, now: float) -> State:
@@ -95,7 +95,7 @@ def turned_over(state: State, rng: Random, now: float) -> State:
             if replica.phase is Phase.RUNNING:
                 gone = ReplicaGone(replica=name, incarnation=replica.incarnation, exit_code=0)
                 state, _ = step(state, gone, now)
-    return _submitted(state, len(chosen), rng, now).flattened()
+    return _submitted(state, len(chosen), rng, now).flatten()
 
 
 def carried_out(state: State, actions: Iterable[Action], now: float) -> State:
@@ -109,7 +109,7 @@ def carried_out(state: State, actions: Iterable[Action], now: float) -> State:
         elif isinstance(action, EvictReplica):
             ended = ReplicaGone(replica=action.replica, incarnation=action.incarnation, evicted=True)
             state, _ = step(state, ended, now)
-    return msgspec.structs.replace(state.flattened(), transactions={})
+    return msgspec.structs.replace(state.flatten(), transactions={})
 
 
 def _submitted(state: State, count: int, rng: Random, now: float) -> State:
@@ -118,7 +118,7 @@ def _submitted(state: State, count: int, rng: Random, now: float) -> State:
         size = 1 if plain else rng.choices(_SIZES, _SHARES)[0]
         spec = _spec(state.job_count, size, _WITHOUT if plain else _WITH_GPU, rng)
         state, _ = step(state, JobSubmitted(spec), now)
-    return state.flattened()
+    return state.flatten()
 
 
 def _spec(order: int, size: int, requests: Resources, rng: Random) -> JobSpec:

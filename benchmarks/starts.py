@@ -137,7 +137,7 @@ def run(workload: Workload, policy: str, moments: int) -> Truth:
                     waits.append((moment.now, moment.now - (job.queued_at or job.submitted_at)))
         if following is not None and isinstance(moment.event, Tick) and moment.now >= following:
             if waiting_jobs(moment.after):
-                snapshots.append(Snapshot(moment.now, moment.after.flattened()))
+                snapshots.append(Snapshot(moment.now, moment.after.flatten()))
             following = next((each for each in due if each > moment.now), None)
 
     simulate(workload, policy, settings=settings_for(workload), check=check)

@@ -30,7 +30,7 @@ def expected_starts(
     Whoever is `patient` waits for a minute at most, and gets to know of more jobs.
     """
     try:
-        with _asked():
+        with _ask_lab():
             from specon_lab.forecasts import start  # noqa: PLC0415 - the door
     except LabMissingError as missing:
         return {job: ExpectedStart(why=str(missing)) for job in jobs}
@@ -39,12 +39,12 @@ def expected_starts(
 
 def command(name: str) -> ModuleType:
     """Return the module of a command of the lab; raises LabMissingError."""
-    with _asked():
+    with _ask_lab():
         return importlib.import_module(f"{_PACKAGE}.commands.{name}")
 
 
 @contextlib.contextmanager
-def _asked() -> Iterator[None]:
+def _ask_lab() -> Iterator[None]:
     """Raise LabMissingError where the lab as a whole, or its commands, are what an import does not find."""
     try:
         yield

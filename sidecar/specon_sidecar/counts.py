@@ -6,7 +6,7 @@ def format_count(number: float, noun: str, plural: str = "", *, form: str = "") 
 
     The plural is the noun with an s unless another is given.
     """
-    shown = f"{number:{form or ('g' if isinstance(number, float) else 'd')}}"
+    shown = f"{number:{form or '.12g'}}"
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"
 
 

@@ -211,7 +211,7 @@ class Sidecar:
         await self._save()
 
     def _collect_kept(self, told: Saved) -> Kept:
-        looked = self._checkpoints.told_fingerprint(told)
+        looked = self._checkpoints.recall_fingerprint(told)
         return Kept(told.path, told.step, None if looked is None else astuple(looked))
 
     async def offer(self) -> Saved | None:

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from specon_manager.runtime.message_rate import RateLimits
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
-from specon_manager.serving.session import submitted_job
+from specon_manager.serving.session import read_submitted_job
 from support.decisions.cluster import replica_of
 from support.runtime.quiet_manager import Manager
 
@@ -67,7 +67,11 @@ class Served:
             await manager.running("a")
             self.tokens = Tokens(self._folder)
             server = Server(
-                manager.controller, self.tokens, CollectorRegistry(), submitted_job, rate_limits=UNBOUNDED
+                manager.controller,
+                self.tokens,
+                CollectorRegistry(),
+                read_submitted_job,
+                rate_limits=UNBOUNDED,
             )
             self.port = await server.start("127.0.0.1", 0)
             self._ready.set()
@@ -111,7 +115,7 @@ def test_it_is_valid(document):
 
 def test_it_has_the_server_s_routes_and_no_others(document, tmp_path):
     """Each path with each of its methods, both ways."""
-    server = Server(None, Tokens(tmp_path), CollectorRegistry(), submitted_job)
+    server = Server(None, Tokens(tmp_path), CollectorRegistry(), read_submitted_job)
     served = {
         (route.resource.canonical, route.method.lower())
         for route in server.application().router.routes()

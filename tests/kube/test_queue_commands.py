@@ -9,7 +9,7 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import TRAINING_JOBS, TRAINING_PROGRESSES, TRAINING_QUEUES
 from specon_manager.__main__ import kubectl
-from specon_manager.core.waiting import waiting_of
+from specon_manager.core.waiting import list_waits
 from specon_manager.model.transactions import Kind, TransactionState, Witness
 from support.decisions.changed_jobs import change, elastic, ended, nodes
 from support.decisions.gangs import on, server, with_gang, worker
@@ -51,7 +51,7 @@ async def shown(tmp_path, capsys):
     """Return what commands print of a cluster in which the manager wrote all that down."""
     now = time.time()
     state, over = trained(now)
-    waits = waiting_of(state, now)
+    waits = list_waits(state, now)
     async with FakeCluster(nodes=2) as cluster:
         for job in state.jobs.values():
             history = [over] if job.name == over.job else []

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from specon_manager.core.state import State
 from specon_manager.model.transactions import FINAL_STATES, Kind, Request, TransactionState, Witness
 from specon_manager.runtime.transaction_metrics import TransactionMetrics
-from specon_manager.views.transactions import ended_between
+from specon_manager.views.transactions import find_ended
 from specon_sidecar.classify import Category
 from support.decisions.changed_jobs import NOW, change, changing, ended, nodes
 from support.decisions.gangs import gang, on, with_gang, worker
@@ -25,7 +25,7 @@ def metrics(registry):
 
 
 def observe(metrics, before, after):
-    metrics.observe(before, after, ended_between(before, after))
+    metrics.observe(before, after, find_ended(before, after))
 
 
 def test_transactions_are_counted_once_as_they_end(metrics, registry):

@@ -86,7 +86,7 @@ def run_plans(
     plans: Sequence[Plan], tasks: Sequence[Task], *, processes: int, on_progress: OnProgress
 ) -> tuple[tuple[Reproduced, ...], bool]:
     """Run the tasks of the plans; return what came of each plan, and whether it was interrupted."""
-    job = Job(work=_measured, died=_died)
+    job = Job(work=_measure, died=_note_death)
     done, interrupted = run_all(tasks, job, processes=processes, on_progress=on_progress)
     found = []
     for plan in plans:
@@ -143,7 +143,7 @@ def _size(workload: str) -> int:
     return int(getattr(parameters_of(given, WORKLOADS[name].settings), "jobs", 0))
 
 
-def _measured(task: Task, on_progress: Note) -> Measured:
+def _measure(task: Task, on_progress: Note) -> Measured:
     run, began = task.run, time.process_time()
     measures: Measures | None = None
     failure = ""
@@ -164,5 +164,5 @@ def _measured(task: Task, on_progress: Note) -> Measured:
     return Measured(key=run.key, seed=run.seed, measures=measures, failure=failure, cpu_seconds=spent)
 
 
-def _died(task: Task, reason: str) -> Measured:
+def _note_death(task: Task, reason: str) -> Measured:
     return Measured(key=task.run.key, seed=task.run.seed, failure=reason)

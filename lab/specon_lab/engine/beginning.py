@@ -59,7 +59,7 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         state = state.with_replica(weighed)
     claims = {job: claim for job, claim in beginning.claims.items() if job in known}
     world.state = msgspec.structs.replace(
-        state.flattened(),
+        state.flatten(),
         served=beginning.served,
         claims=claims,
         measured=beginning.measured,
@@ -91,7 +91,7 @@ def train_on(world: World, beginning: Beginning) -> list[float]:
                 trains_since=world.now - trained,
             )
         )
-    world.state = state.flattened()
+    world.state = state.flatten()
     return found
 
 

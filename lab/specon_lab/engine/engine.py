@@ -268,7 +268,7 @@ class Engine:
             reason = f"the simulation was ended after {self._limit:g} s"
         for job in list(world.jobs.values()):
             job.trainer.advance(world.now)
-            why = f"{_standing(job.ledger.mode)}: {reason}"
+            why = f"{_explain_standing(job.ledger.mode)}: {reason}"
             account.ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
         account.close_books(reason)
 
@@ -309,5 +309,5 @@ class Engine:
             self._on_progress(self._account.closed / len(self._arrivals))
 
 
-def _standing(mode: str) -> str:
+def _explain_standing(mode: str) -> str:
     return {"waiting": "it waits", "paused": "it is placed and does not train"}.get(mode, "it trains")

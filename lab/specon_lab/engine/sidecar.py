@@ -206,13 +206,13 @@ class Sidecar:
     def _verdict(self, now: float, done: float) -> tuple[Category, float | None]:
         """Return the category of a job without a curve, and which part of the rest it takes to converge."""
         converges = self._training.converges
-        if converges is None or not self._paced(now):
+        if converges is None or not self._is_paced(now):
             return Category.UNKNOWN, None
         if done >= converges:
             return Category.CONVERGED, None
         return Category.PROGRESSING, (converges - done) / (1 - done)
 
-    def _paced(self, now: float) -> bool:
+    def _is_paced(self, now: float) -> bool:
         return now - self._began >= _FIRST_PACE * self._interval * (1 - _SOONER)
 
     def _remaining(self, now: float, done: float, rate: float) -> Estimate | None:
@@ -222,7 +222,7 @@ class Sidecar:
             return None
         if self._oracle:
             return exact_estimate(1 - done, speed)
-        if not (self._training.prints_total and self._paced(now)):
+        if not (self._training.prints_total and self._is_paced(now)):
             return None
         return err_by(exact_estimate(1 - done, speed), done, self._mistake())
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from specon_lab.forecasts.chance import Chance
-from specon_lab.forecasts.settled import attained_service
+from specon_lab.forecasts.settled import compute_attained_service
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 from specon_manager.model.progress import Progress
@@ -31,7 +31,7 @@ class Convergence:
 
         What its sidecar says, else what one of its kind did, or one of any kind that was still to converge.
         """
-        told = self._told(job)
+        told = self._find_told(job)
         if told is not None and (part := _part(told, done)) is not None:
             return part
         return self.draw_kind(job.kind, chance, done)
@@ -44,7 +44,7 @@ class Convergence:
         drawn = chance.rng.choice(known)
         return _NEVER if drawn is not None and drawn <= done else drawn
 
-    def _told(self, job: Job) -> Progress | None:
+    def _find_told(self, job: Job) -> Progress | None:
         heard = (self._state.replicas[name].progress for name in job.spec.replicas)
         return next((each for each in heard if each.step is not None), None)
 
@@ -53,16 +53,16 @@ class Convergence:
         """Parts by kind, and of all as the kind "": None of each whose log cannot be judged."""
         found: dict[str, list[float | None]] = {}
         for job in self._state.jobs.values():
-            told = self._told(job)
+            told = self._find_told(job)
             if told is None:
                 continue
-            part = self._seen(job, told)
+            part = self._find_convergence(job, told)
             if part is not None or told.category is Category.UNKNOWN:
                 found.setdefault(job.kind, []).append(part)
                 found.setdefault("", []).append(part)
         return dict(found)
 
-    def _seen(self, job: Job, told: Progress) -> float | None:
+    def _find_convergence(self, job: Job, told: Progress) -> float | None:
         """Return after which part a job converged, or is to as its sidecar says; None: nobody can tell."""
         if told.total_steps is None or told.step is None:
             return None
@@ -71,7 +71,7 @@ class Convergence:
             return _part(told, done)
         if job.preemptions or job.admitted_at is None:
             return None  # since it converged it may have waited
-        trained = max(_LEAST, attained_service(job, self._now))
+        trained = max(_LEAST, compute_attained_service(job, self._now))
         until = self._now if job.ended_at is None else job.ended_at
         return done * max(0.0, 1.0 - max(0.0, until - told.category_since) / trained)
 

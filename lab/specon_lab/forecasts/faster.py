@@ -48,7 +48,7 @@ def faster_elsewhere(state: State, now: float) -> tuple[FasterElsewhere, ...]:
 
     One by one: where one takes the room of another, only the first of them would be moved.
     """
-    snapshot = state.flattened().snapshot(now)
+    snapshot = state.flatten().snapshot(now)
     seen = (faster.outlook(name, state, snapshot) for name in faster.candidates(state))
     return tuple(_of(each, state) for each in islice((each for each in seen if each is not None), MOST_JOBS))
 

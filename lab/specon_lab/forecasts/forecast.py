@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from specon_lab.engine.beginning import Beginning, Underway
 from specon_lab.engine.run import settings_for
-from specon_lab.forecasts.settled import attained_service, settle_all
+from specon_lab.forecasts.settled import compute_attained_service, settle_all
 from specon_lab.workloads.workload import Submission, Training, Workload
 from specon_manager.core.admission_gate import prepare
 from specon_manager.core.plan import Ruling, plan
@@ -95,7 +95,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
         submissions.append(
             Submission(
                 at=0.0,
-                spec=simulated_spec(job.spec),
+                spec=simulate_spec(job.spec),
                 training=Training(
                     seconds=left.seconds + done,
                     demand=0.0 if reserves(job.spec) else cores,
@@ -140,7 +140,7 @@ def verdicts_now(
     known = policy_named(policy)
     # What would be ordered is what is asked for, and not that nothing is.
     asked = msgspec.structs.replace(state.settings, policy=policy, parameters=parameters, dry_run=False)
-    state = msgspec.structs.replace(state.flattened(), settings=asked)
+    state = msgspec.structs.replace(state.flatten(), settings=asked)
     if known.clairvoyant:
         state = _inform(state, now, told)
     state, snapshot = prepare(state, now)
@@ -165,7 +165,7 @@ def _remaining(
             estimate = told[0].remaining_seconds
             uncertainty = None if estimate is None else min(_MOST, estimate.uncertainty * factor)
     elif job.spec.declared_seconds is not None:
-        basis, seconds = "declared", job.spec.declared_seconds - attained_service(job, now)
+        basis, seconds = "declared", job.spec.declared_seconds - compute_attained_service(job, now)
     elif any(each.jobs >= _ENOUGH for each in state.served.values()):
         basis = "learnt"
     return Remaining(
@@ -184,7 +184,7 @@ def _measure_done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now:
             if told.step is not None and told.total_steps is not None:
                 part = min(_MOST_DONE, max(0.0, told.step / max(1, told.total_steps)))
                 return left.seconds * part / (1 - part)
-    return attained_service(job, now)
+    return compute_attained_service(job, now)
 
 
 def _steps(replicas: tuple[Replica, ...]) -> int:
@@ -198,7 +198,7 @@ def _shift_job(job: Job, now: float) -> Job:
         submitted_at=job.submitted_at - now,
         queued_at=job.queued_at - now,
         admitted_at=None if job.admitted_at is None else job.admitted_at - now,
-        attained_seconds=attained_service(job, now),
+        attained_seconds=compute_attained_service(job, now),
         trains_since=None if job.trains_since is None else job.trains_since - now,
         preempted_at=tuple(at - now for at in job.preempted_at),
         cooldown_until=max(0.0, job.cooldown_until - now),
@@ -223,7 +223,7 @@ def _shift_claim(claim: Claimed, now: float) -> Claimed:
     return msgspec.structs.replace(claim, until=claim.until - now)
 
 
-def simulated_spec(spec: JobSpec) -> JobSpec:
+def simulate_spec(spec: JobSpec) -> JobSpec:
     """Return the description of a job that nobody's owner starts: the simulator does what owners do.
 
     What may not be done to the job may not be done in the simulation either.

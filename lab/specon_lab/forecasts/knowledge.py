@@ -8,7 +8,7 @@ from typing import Final
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.forecast import Remaining
 from specon_lab.forecasts.kinds import Kinds
-from specon_lab.forecasts.settled import attained_service
+from specon_lab.forecasts.settled import compute_attained_service
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 
@@ -41,7 +41,7 @@ class Knowledge:
         for each in self._remaining:
             job = self._state.jobs[each.job]
             if each.basis == "measured":
-                found.setdefault(job.kind, []).append(attained_service(job, self._now) + each.seconds)
+                found.setdefault(job.kind, []).append(compute_attained_service(job, self._now) + each.seconds)
         return found
 
     @cached_property
@@ -103,7 +103,7 @@ class Knowledge:
             return _bound(left.seconds * math.exp(_DECLARED_SPREAD * chance.deviate(job.name)))
         if not self.enough:
             return _MOST  # so that nothing is built upon its end
-        so_far = attained_service(job, self._now)
+        so_far = compute_attained_service(job, self._now)
         return _bound(self.whole(job.kind, chance, so_far) - so_far)
 
 

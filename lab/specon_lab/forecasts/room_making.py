@@ -75,7 +75,7 @@ def room_making(state: State, now: float) -> tuple[RoomForOne, ...]:
 
     Jobs that have room without any are left out. Nothing is changed, and nothing that is remembered counts.
     """
-    state, snapshot = prepare(state.flattened(), now)
+    state, snapshot = prepare(state.flatten(), now)
     found = islice(defragment.outlooks(state, snapshot), MOST_JOBS)
     return tuple(_of(each, state, now) for each in found if each.plan is None or each.plan.moves)
 

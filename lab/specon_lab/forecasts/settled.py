@@ -12,7 +12,7 @@ _MOST: Final = 1e9  # seconds of training
 
 def settle_all(state: State, now: float) -> State:
     """Return the state without what has ended, and with everything that is under way at its end."""
-    state = state.flattened()
+    state = state.flatten()
     jobs: dict[str, Job] = {}
     replicas: dict[str, Replica] = {}
     ready = {name for name, node in state.nodes.items() if node.ready}
@@ -26,7 +26,7 @@ def settle_all(state: State, now: float) -> State:
         if not any(r.role != "ps" for r in kept):
             continue
         if not any(r.active for r in kept):
-            kept = _waiting(job.spec, kept)
+            kept = _make_waiting(job.spec, kept)
         jobs[job.name] = _stands(job, kept, len(members) - len(kept), now)
         replicas |= {r.name: r for r in kept}
     return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, transactions={}, requests={})
@@ -55,7 +55,7 @@ def _let_arrive(replica: Replica, ready: set[str]) -> Replica:
     )
 
 
-def _waiting(spec: JobSpec, replicas: list[Replica]) -> list[Replica]:
+def _make_waiting(spec: JobSpec, replicas: list[Replica]) -> list[Replica]:
     """Return the replicas of a job that occupies nothing: it waits with the workers its owner asked for."""
     wanted = {*spec.ps, *spec.worker_names[: spec.wanted_workers]}
     return [
@@ -76,10 +76,10 @@ def _stands(job: Job, kept: list[Replica], gone: int, now: float) -> Job:
         )
     # Only what trains as a whole goes on counting; the estimates look at it before the simulation does.
     trains = job.trains_since if any(r.active for r in kept) else None
-    so_far = job.attained_seconds if trains is not None else attained_service(job, now)
+    so_far = job.attained_seconds if trains is not None else compute_attained_service(job, now)
     return msgspec.structs.replace(job, spec=spec, trains_since=trains, attained_seconds=so_far)
 
 
-def attained_service(job: Job, now: float) -> float:
+def compute_attained_service(job: Job, now: float) -> float:
     """Return how long the job trained until now, seconds, 0 to very many."""
     return max(0.0, min(_MOST, job.attained(now)))

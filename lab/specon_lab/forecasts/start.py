@@ -75,14 +75,14 @@ def expected_starts(
         *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
-        job: _tell(_widened(found.by_job[job], slack), found, worlds.unknown, assumptions)
+        job: _tell(_widen(found.by_job[job], slack), found, worlds.unknown, assumptions)
         if job in found.by_job
         else ExpectedStart(why="it does not wait any more")
         for job in jobs
     }
 
 
-def _widened(start: Start, slack: float) -> Start:
+def _widen(start: Start, slack: float) -> Start:
     return msgspec.structs.replace(
         start,
         earliest=max(0.0, start.earliest - slack),

@@ -9,7 +9,7 @@ import msgspec
 from specon_lab.forecasts.arrivals import draw_arrivals, latest_arrivals, newcomer
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.convergence import Convergence
-from specon_lab.forecasts.forecast import Forecast, forecast, simulated_spec
+from specon_lab.forecasts.forecast import Forecast, forecast, simulate_spec
 from specon_lab.forecasts.knowledge import Knowledge
 from specon_lab.workloads.workload import Submission, Training
 from specon_manager.core.state import State
@@ -96,7 +96,7 @@ class Worlds:
             jobs.append(msgspec.structs.replace(submission, training=training))
         arrivals = draw_arrivals(self._latest, chance.rng, until=until, most=_MOST_NEWCOMERS)
         for index, (at, pattern) in enumerate(arrivals):
-            spec = simulated_spec(newcomer(pattern.spec, index))
+            spec = simulate_spec(newcomer(pattern.spec, index))
             training = Training(
                 seconds=known.whole(pattern.kind, chance),
                 demand=0.0 if reserves(spec) else self._cores,

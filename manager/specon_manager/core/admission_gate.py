@@ -21,7 +21,7 @@ def prepare(state: State, now: float) -> tuple[State, Snapshot]:
     Room is kept for the job that starves, and none for a job that could not take it.
     """
     snapshot = state.snapshot(now)
-    hidden = barred_jobs(snapshot)
+    hidden = find_barred_jobs(snapshot)
     attended = starvation.keep_room(_forget_claims(state, hidden), snapshot, hidden)
     if attended is not state:
         snapshot = attended.snapshot(now)
@@ -30,10 +30,10 @@ def prepare(state: State, now: float) -> tuple[State, Snapshot]:
 
 def withheld_jobs(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the waiting jobs that must not be admitted at this moment, whatever the policy, by name."""
-    return {**starvation.jobs_behind_head(snapshot), **barred_jobs(snapshot)}
+    return {**starvation.jobs_behind_head(snapshot), **find_barred_jobs(snapshot)}
 
 
-def barred_jobs(snapshot: Snapshot) -> Mapping[str, str]:
+def find_barred_jobs(snapshot: Snapshot) -> Mapping[str, str]:
     """Return those that no room would help: they pause after trouble, or have no quota left."""
     found: dict[str, str] = {}
     waiting = snapshot.waiting

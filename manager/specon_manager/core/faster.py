@@ -88,7 +88,7 @@ def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
 
 def judge_faster_move(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
     """Return the move that begins now to a faster setup, judged, and the state that remembers it."""
-    state = _reviewed(state)
+    state = _review(state)
     if move_budgets.cluster_objection(snapshot) is not None or not (names := candidates(state)):
         return state, []
     if any(each.purpose == DEFRAGMENT for each in snapshot.moves) or state.making_room.job in snapshot.claims:
@@ -155,13 +155,13 @@ def _outlook(job: Job, way: Way, state: State, snapshot: Snapshot) -> Outlook:
     price, worth = gate.price(members, settings, state.measured), gate.gain_of_start(members, settings)
     gain, placement = worth * way.saved, dict[str, str]()
     against = (
-        _remembered(job, state)
+        _recall(job, state)
         or _objection_to_leaving(job, members, snapshot)
         or objection_to_movers(members, snapshot)
         or gate.objection_to_price(gain, price, settings)
     )
     if against is None:
-        against, placement = _placed(job, members, way.then, snapshot)
+        against, placement = _find_room(job, members, way.then, snapshot)
     if against is None:
         move = _move(job, placement, snapshot, "")
         gain = gate.gain_of_setup(move, way.saved, snapshot, settings)
@@ -186,7 +186,7 @@ def _objection_to_leaving(job: Job, members: Sequence[Replica], snapshot: Snapsh
     return move_objection(members[0], snapshot) or resting(job, snapshot)
 
 
-def _placed(
+def _find_room(
     job: Job, members: Sequence[Replica], then: Pace, snapshot: Snapshot
 ) -> tuple[Objection | None, dict[str, str]]:
     """Return where all of it would run, or why it cannot now."""
@@ -201,7 +201,7 @@ def _placed(
     return None, placement
 
 
-def _remembered(job: Job, state: State) -> Objection | None:
+def _recall(job: Job, state: State) -> Objection | None:
     """Return what came of such a move of it before, or what another one of its kind is to tell first."""
     own = state.tried.get(job.name)
     if own is not None and own.saved is not None and own.saved <= own.least:
@@ -222,7 +222,7 @@ def _on_trial(state: State) -> Iterator[str]:
     return (name for name, each in state.tried.items() if each.saved is None and name in state.jobs)
 
 
-def _reviewed(state: State) -> State:
+def _review(state: State) -> State:
     """Return the state without the jobs that did not get there, or were moved on before they told."""
     gone = {
         name

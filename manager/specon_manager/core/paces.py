@@ -32,7 +32,7 @@ def learn_pace(state: State, before: Replica, now_known: Replica) -> State:
         return state  # there is nothing to compare it with
     if now_known.name != job.spec.worker_names[0]:
         return state
-    seconds = _measured(job, before.progress, now_known.progress)
+    seconds = _measure(job, before.progress, now_known.progress)
     if seconds is None:
         return state
     if job.spec.elastic:
@@ -120,7 +120,7 @@ def _learn_setup(state: State, job: Job, setup: Setup, seconds: float) -> State:
     return msgspec.structs.replace(state, tried={**state.tried, job.name: checked})
 
 
-def _measured(job: Job, was: Progress, known: Progress) -> float | None:
+def _measure(job: Job, was: Progress, known: Progress) -> float | None:
     """Return the seconds per step between two reports of a job's first worker; None where they tell none.
 
     Time in which the trainer was stopped, so that others could train, does not count.

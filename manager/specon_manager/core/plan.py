@@ -88,7 +88,7 @@ def plan(
         if objection is None:
             quotas.count_accepted(proposal, snapshot, usage)
             turn = None if turn is None else turn.after(proposal, snapshot)
-            snapshot = _carried_out(proposal, snapshot)
+            snapshot = _carry_out(proposal, snapshot)
             objection = dry_run.objection(proposal, state.settings)
         verdicts.append(Ruling(proposal=proposal, objection=objection))
     return tuple(verdicts)
@@ -169,7 +169,7 @@ def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -
     return None
 
 
-def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
+def _carry_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot as it will be, for the judgement of the next proposal."""
     if isinstance(proposal, Admit):
         return snapshot.with_starts({proposal.replica: proposal.node})

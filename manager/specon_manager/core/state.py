@@ -112,7 +112,7 @@ class State(Struct, frozen=True, kw_only=True):
             settings=self.settings,
         )
 
-    def flattened(self) -> "State":
+    def flatten(self) -> "State":
         """Return the same state in the form that is quick to go through."""
         replicas, jobs = flat(self.replicas), flat(self.jobs)
         if replicas is self.replicas and jobs is self.jobs:

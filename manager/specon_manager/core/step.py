@@ -58,7 +58,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
     `now` is seconds on a clock that never goes back; it is not before that of the last call.
     """
     later = isinstance(event, ev.Tick | ev.ManagerStarted)
-    before = state.flattened() if later else state
+    before = state.flatten() if later else state
     state, actions = _HANDLERS[type(event)](before, event, now)
     state, followed = settle(before, state, now, later=later)
     actions += followed
@@ -66,7 +66,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
         before = state
         state, decided = _decide(before, now)
         state, followed = settle(before, state, now)
-        state = state.flattened()
+        state = state.flatten()
         actions += decided + followed
         forget_compared()
     return state, actions

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from specon_manager.core import starvation
-from specon_manager.core.admission_gate import barred_jobs
+from specon_manager.core.admission_gate import find_barred_jobs
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
@@ -60,7 +60,7 @@ class Waiting(Struct, frozen=True, kw_only=True, gc=False):
     text: str
 
 
-def waiting_of(state: State, now: float) -> Mapping[str, Waiting]:
+def list_waits(state: State, now: float) -> Mapping[str, Waiting]:
     """Return what each job waits for that is to be admitted and is not, in the order of submission.
 
     Jobs whose owners let the cluster's scheduler place them do not wait here, and are not among them. The
@@ -70,7 +70,7 @@ def waiting_of(state: State, now: float) -> Mapping[str, Waiting]:
     if not jobs:
         return {}
     snapshot = state.snapshot(now)
-    hidden = _Hidden(barred_jobs(snapshot), starvation.jobs_behind_head(snapshot))
+    hidden = _Hidden(find_barred_jobs(snapshot), starvation.jobs_behind_head(snapshot))
     rooms = _Rooms(snapshot)
     counts = Counter[str]()
     heads: dict[str, str] = {}

@@ -83,7 +83,7 @@ def tell_touched(before: Mapping[str, V], after: Mapping[str, V], touched: Itera
             each.touched = touched
 
 
-def told_touched(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str] | None:
+def find_touched(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str] | None:
     """Return that, or None where nobody has told it; a few others may be among them."""
     found = (each.touched for each in _compared if each.before is before and each.after is after)
     return next(found, None)

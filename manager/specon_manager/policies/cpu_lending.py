@@ -27,7 +27,9 @@ def ease(snapshot: Snapshot) -> Iterator[Reweight]:
             if lowest is None:
                 continue
             if replica.weight == 1.0 and gives_way(replica, snapshot):
-                others = format_count(_growing(replica, snapshot), "other still grows", "others still grow")
+                others = format_count(
+                    _count_growing(replica, snapshot), "other still grows", "others still grow"
+                )
                 why = (
                     f"it has converged, and {others} on {node.name}:"
                     f" {lowest:.0%} of its processors until then"
@@ -61,10 +63,10 @@ def lowest_weight(replica: Replica, snapshot: Snapshot) -> float | None:
 
 def gives_way(replica: Replica, snapshot: Snapshot) -> bool:
     """Whether a replica has converged and others on its node still grow."""
-    return replica.progress.category is Category.CONVERGED and _growing(replica, snapshot) > 0
+    return replica.progress.category is Category.CONVERGED and _count_growing(replica, snapshot) > 0
 
 
-def _growing(replica: Replica, snapshot: Snapshot) -> int:
+def _count_growing(replica: Replica, snapshot: Snapshot) -> int:
     """Return how many other replicas on its node are not known to have converged."""
     if replica.node is None or replica.node not in snapshot.on_node:
         return 0

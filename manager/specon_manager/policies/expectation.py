@@ -14,7 +14,7 @@ from typing import Final, Literal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.prospects import Left, Prospects, rank, reported_work, until_converged
+from specon_manager.policies.prospects import Left, Prospects, rank, read_reported_work, until_converged
 from specon_manager.policies.shared_nodes import reserves
 
 Objective = Literal["completion", "quality", "balanced"]
@@ -174,7 +174,7 @@ class Expectation:
 
     def _measure(self, job: Job) -> float | None:
         if reserves(job.spec):
-            told = reported_work(job, self._snapshot.replicas)
+            told = read_reported_work(job, self._snapshot.replicas)
             return None if told is None else told[0] - max(0.0, self._snapshot.now - told[1])
         for name in job.spec.replicas:
             replica = self._snapshot.replicas[name]

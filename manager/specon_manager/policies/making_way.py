@@ -39,7 +39,7 @@ def make_way(snapshot: Snapshot, promised: Collection[str]) -> Iterator[Migrate]
             continue
         if snapshot.busy.get(source) or snapshot.room(source).cpu >= cpu or eases_first(replica, snapshot):
             continue
-        growing = _growing(source, snapshot)
+        growing = _count_growing(source, snapshot)
         if not growing:
             continue
         if roomy is None:
@@ -58,7 +58,7 @@ def make_way(snapshot: Snapshot, promised: Collection[str]) -> Iterator[Migrate]
         yield Migrate(replica=replica.name, target=target, purpose=MAKE_WAY, reason=reason)
 
 
-def _growing(node: str, snapshot: Snapshot) -> int:
+def _count_growing(node: str, snapshot: Snapshot) -> int:
     """Return how many on a node may use more than they reserve, and are not known to have converged."""
     return sum(
         snapshot.jobs[replica.job].spec.bursts and replica.progress.category is not Category.CONVERGED

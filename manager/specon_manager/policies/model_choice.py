@@ -100,7 +100,7 @@ class ModelChoice:
         fitting = idle.fitting(least_of(each.requests for each in starting))
         if len(starting) == 1:
             found = [node for node in fitting if self._suits(node, gang.job, models)]
-            best = min(found, key=lambda node: _left(node, starting[0], idle), default=None)
+            best = min(found, key=lambda node: _measure_rest(node, starting[0], idle), default=None)
             return None if best is None else {starting[0].name: best}
         if self._searches >= _SEARCHES:
             return None
@@ -128,7 +128,7 @@ def _starting(gang: Gang) -> list[Replica]:
     return [*gang.servers, *gang.workers[: gang.least]]
 
 
-def _left(node: str, replica: Replica, idle: Idle) -> float:
+def _measure_rest(node: str, replica: Replica, idle: Idle) -> float:
     """Return what would stay free, as shares of the node: nothing where the first that fits is taken."""
     if idle.choice == "first-fit":
         return 0.0

@@ -17,7 +17,7 @@ class TooLarge:
 
     def add(self, spec: JobSpec, workers: int) -> None:
         """Remember that all parameter servers and so many workers of a job had no room."""
-        asked = _asked(spec, workers)
+        asked = _order_request(spec, workers)
         self._asked = [known for known in self._asked if not _within(asked, known)]  # it covers those
         self._asked.append(asked)
 
@@ -28,11 +28,11 @@ class TooLarge:
         """
         if spec.unlike:
             return False
-        asked = _asked(spec, workers)
+        asked = _order_request(spec, workers)
         return any(_within(known, asked) for known in self._asked)
 
 
-def _asked(spec: JobSpec, workers: int) -> tuple[float, ...]:
+def _order_request(spec: JobSpec, workers: int) -> tuple[float, ...]:
     each = spec.requests
     server = each if spec.ps_requests is None else spec.ps_requests
     shares = float(

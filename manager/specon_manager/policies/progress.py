@@ -28,7 +28,7 @@ from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.shorter import ShorterFirst
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
-from specon_manager.policies.reservation import Reservation, awaited_nodes
+from specon_manager.policies.reservation import Reservation, find_awaited_nodes
 from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.shares import Shares
 from specon_manager.policies.time_sharing import share_time
@@ -160,7 +160,7 @@ def _victims(
     running: Running, snapshot: Snapshot, idle: Idle, settings: ProgressSettings
 ) -> FittingGracePeriod:
     """Choose victims as FitGpp does, but none whose room is waited for: it would go to who has the claim."""
-    kept = awaited_nodes(snapshot, idle)
+    kept = find_awaited_nodes(snapshot, idle)
     choice = FitGppSettings(
         max_preemptions=settings.max_preemptions,
         node_choice=settings.node_choice,

@@ -53,18 +53,18 @@ class Left(Struct, frozen=True, gc=False):
     remaining: float
 
 
-def reported_work(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
+def read_reported_work(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
     """Return what the sidecars of a job that reserves measured: `seconds` and `since` of a `Prospect`.
 
     A report may be older than the last start: while a job waits nothing of what is left gets done.
     """
     for name in job.spec.replicas:
-        if (found := _reported(job, replicas[name].progress)) is not None:
+        if (found := _take_estimate(job, replicas[name].progress)) is not None:
             return found
     return None
 
 
-def _reported(job: Job, progress: Progress) -> tuple[float, float] | None:
+def _take_estimate(job: Job, progress: Progress) -> tuple[float, float] | None:
     left, at = progress.remaining_seconds, progress.reported_at
     if progress.step is None or progress.total_steps is None or left is None or at is None:
         return None
@@ -186,7 +186,7 @@ class Prospects:
             if alike is None and not reserves(spec):
                 found = None
             else:
-                found = reported_work(job, replicas) if alone is None else _reported(job, alone)
+                found = read_reported_work(job, replicas) if alone is None else _take_estimate(job, alone)
             if found is None:
                 self.others[name] = job
                 continue

@@ -14,7 +14,7 @@ from specon_manager.policies.backfill import Placed, gang_of
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
-from specon_manager.policies.preemption.claims import freed_soon
+from specon_manager.policies.preemption.claims import find_freed_soon
 
 
 class Reservation:
@@ -135,7 +135,7 @@ class Reservation:
         return found
 
 
-def awaited_nodes(snapshot: Snapshot, idle: Idle) -> set[str]:
+def find_awaited_nodes(snapshot: Snapshot, idle: Idle) -> set[str]:
     """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
-    leaving = freed_soon(snapshot, crashed=True)
+    leaving = find_freed_soon(snapshot, crashed=True)
     return {node for node in idle.touched if not idle.will_hold(node, NOTHING, leaving.get(node, NOTHING))}

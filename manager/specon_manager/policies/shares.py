@@ -109,13 +109,13 @@ class Shares:
         jobs = {job.name: job for _, job in running}
         ahead = {job.name for replica, job in running if replica.weight == 1.0}
         incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
-        tries = not self._pressed(jobs.values())
+        tries = not self._is_pressed(jobs.values())
         return min(
             jobs.values(),
             key=lambda job: self._order.key(job, has_it=job.name in incumbents, tries=tries),
         ).name
 
-    def _pressed(self, jobs: Collection[Job]) -> bool:
+    def _is_pressed(self, jobs: Collection[Job]) -> bool:
         """Whether a job whose rest is known would end late if another were tried before it, and else in time.
 
         Late is later than with equal shares. Who ends late anyway gains nothing by that.

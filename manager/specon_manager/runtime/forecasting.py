@@ -78,7 +78,7 @@ class Forecasts:
         jobs = tuple(job.name for job in waiting_jobs(state)[:_JOBS])
         answer: Mapping[str, ExpectedStart] = {}
         if jobs:
-            asked = Asked(state=state.flattened(), now=now, jobs=jobs)
+            asked = Asked(state=state.flatten(), now=now, jobs=jobs)
             try:
                 # Of ten thousand replicas that takes a while.
                 content = await asyncio.to_thread(msgspec.msgpack.encode, asked)

@@ -304,7 +304,7 @@ class Journal:
             version=self._version,
             at=self._began_at,
             last_at=self._last_at,
-            state=state.flattened(),
+            state=state.flatten(),
         )
 
     def _append(self, record: Line) -> None:

@@ -138,7 +138,7 @@ def close_journal(state: State, now: float, *, told: Mapping[str, str]) -> State
             state = _resting(state, replica, now)
     for name in state.jobs:
         state = _tear(_whole(state, state, name, now), name, now)
-    return state.flattened()
+    return state.flatten()
 
 
 def _resting(state: State, replica: Replica, now: float) -> State:

@@ -23,7 +23,7 @@ from specon_manager.runtime.queue_metrics import QueueMetrics
 from specon_manager.runtime.report_metrics import ReportMetrics
 from specon_manager.runtime.speed_metrics import SpeedMetrics
 from specon_manager.runtime.transaction_metrics import TransactionMetrics
-from specon_manager.views.transactions import ended_between
+from specon_manager.views.transactions import find_ended
 from specon_sidecar.classify import Category
 
 _PLAN_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
@@ -77,7 +77,7 @@ class Metrics:
         self._holding.observe(stepped)
         self._jobs.observe(after, stepped.now)
         if after.transactions is not before.transactions or after.history is not before.history:
-            ended = ended_between(before, after)
+            ended = find_ended(before, after)
             self._transactions.observe(before, after, ended)
             self._queue.ended(ended)
             self._speeds.moves(before, after, ended)

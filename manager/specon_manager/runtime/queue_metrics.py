@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
-from specon_manager.core.waiting import KINDS, waiting_jobs, waiting_of
+from specon_manager.core.waiting import KINDS, list_waits, waiting_jobs
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
@@ -152,7 +152,7 @@ class QueueMetrics:
                 self._scaled.labels("in").inc()
 
     def _count_queues(self, state: State, now: float) -> None:
-        waiting = waiting_of(state, now)
+        waiting = list_waits(state, now)
         named = sorted({*state.queues, *(each.queue for each in waiting.values())})
         labels = {name: name for name in named[:_MOST_QUEUES]} | dict.fromkeys(named[_MOST_QUEUES:], OTHERS)
         self._clear_queues()

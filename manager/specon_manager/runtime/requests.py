@@ -117,12 +117,12 @@ async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, st
     name = wanted.name()
     if wanted.id is not None and (other := _under(wanted.id, controller.state, asking)) not in {None, name}:
         return Answer(409, Refused(f"id: {wanted.id!r} is that of another request, {other}"))
-    told = _told(controller.state, name)
+    told = _find_move(controller.state, name)
     if told is None:
         key = wanted.id or name
         asking[key] = name
         try:
-            told = _told(await controller.record(_event(wanted, name)), name)
+            told = _find_move(await controller.record(_event(wanted, name)), name)
         finally:
             asking.pop(key, None)
     if told is None:
@@ -136,12 +136,12 @@ async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, st
 
 async def withdraw(name: str, controller: Controller) -> Answer:
     """Withdraw the request for a move: 200 once it is, 409 where it has begun or ended, 404, 503."""
-    told = _told(controller.state, name)
+    told = _find_move(controller.state, name)
     if told is None:
         return Answer(404, Refused(f"there is no request {name[:_LONGEST_NAME]!r}"))
     if told.state != QUEUED:
         return Answer(409, Refused(f"{name} is no request any more: it is {told.state}"))
-    told = _told(await controller.record(RequestWithdrawn(id=name)), name)
+    told = _find_move(await controller.record(RequestWithdrawn(id=name)), name)
     if told is None or told.state == QUEUED:
         return Answer(503, Refused("it was asked for, and nothing is known of it"))
     if told.state not in _FINAL:
@@ -185,7 +185,7 @@ def _under(key: str, state: State, asking: Mapping[str, str]) -> str | None:
     return next((name for name in known if ours.fullmatch(name)), None)
 
 
-def _told(state: State, name: str) -> MoveTold | None:
+def _find_move(state: State, name: str) -> MoveTold | None:
     """Return what is known of the move of that id; one that has just ended is at the end of the history."""
     if (request := state.requests.get(name)) is not None:
         return _describe_move(row_of_request(request, state))

@@ -210,7 +210,7 @@ class Server:
 
     async def _state(self, request: web.Request, controller: Controller) -> web.Response:
         del request
-        return json_answer(msgspec.json.encode(controller.state.flattened()))
+        return json_answer(msgspec.json.encode(controller.state.flatten()))
 
     async def _starts(self, request: web.Request, controller: Controller) -> web.Response:
         del request

@@ -42,7 +42,7 @@ class TurnsDesk:
         self._look()
         if self._ids.get(replica, "") == known and seconds > 0:
             await self._wait(replica, known, seconds)
-        return self._told(replica)
+        return self._tell(replica)
 
     async def _wait(self, replica: str, known: str, seconds: float) -> None:
         """Return once a replica's turns are others than those known, or the time is over."""
@@ -73,7 +73,10 @@ class TurnsDesk:
             return
         found = turns_by_replica(self._controller.state, self._controller.clock.now(), self._is_ending)
         self._found = {name: each for name, each in found.items() if len(each.turns[name]) <= MOST_TURNS}
-        before, self._ids = self._ids, {name: _named(each, name) for name, each in self._found.items()}
+        before, self._ids = (
+            self._ids,
+            {name: _name_schedule(each, name) for name, each in self._found.items()},
+        )
         for replica in [name for name in self._news if before.get(name) != self._ids.get(name)]:
             self._news.pop(replica).set()
         now = time.monotonic()
@@ -85,7 +88,7 @@ class TurnsDesk:
             event.set()
         self._news.clear()
 
-    def _told(self, replica: str) -> Turns:
+    def _tell(self, replica: str) -> Turns:
         clock = self._controller.clock.now()
         schedule = self._found.get(replica)
         if schedule is None:
@@ -100,6 +103,6 @@ class TurnsDesk:
         )
 
 
-def _named(schedule: Schedule, replica: str) -> str:
+def _name_schedule(schedule: Schedule, replica: str) -> str:
     written = repr((schedule.period, schedule.turns[replica])).encode()
     return hashlib.blake2s(written, digest_size=8).hexdigest()

@@ -280,7 +280,7 @@ class _LocalHost:
         return None if self._backend is None else await self._backend.log_tail(replica)
 
     def read_job(self, body: bytes, state: State) -> JobSpec:
-        return submitted_job(body, state)
+        return read_submitted_job(body, state)
 
     async def work(self, session: Session) -> None:
         await session.submit(self._options.jobs)
@@ -290,7 +290,7 @@ class _LocalHost:
             await self._backend.evict_all(_SHUTDOWN_GRACE)
 
 
-def submitted_job(body: bytes, state: State) -> JobSpec:
+def read_submitted_job(body: bytes, state: State) -> JobSpec:
     """Return what `specon submit` sends as a job; raises ValueError with every mistake."""
     del state
     return job_spec(read_job(body))

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.core.state import State
-from specon_manager.core.waiting import Waiting, waiting_of
+from specon_manager.core.waiting import Waiting, list_waits
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.views.decisions import DecisionRow, decision_row, proposal_text
@@ -56,7 +56,7 @@ def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[l
     moving = {name for each in state.transactions.values() for name in each.concerned}
     found = [job for job in state.jobs.values() if job.ended_at is None and _waits(state, job, moving)]
     found.sort(key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))
-    waits = waiting_of(state, now) if found else {}
+    waits = list_waits(state, now) if found else {}
     return [
         _make_queued_row(state, job, waits.get(job.name), starts(job.name)) for job in found[:QUEUE]
     ], len(found)

@@ -15,7 +15,7 @@ from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.overlay import flat
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from specon_manager.views.transactions import ended_between
+from specon_manager.views.transactions import find_ended
 from specon_sidecar.classify import Category
 
 _LEAST_SECONDS: Final = 1.0
@@ -87,7 +87,7 @@ class Holding:
             for each in before.history:
                 self._note(each, before)
         self.account(before, now)
-        for each in ended_between(before, after):
+        for each in find_ended(before, after):
             self._note(each, after)
 
     def account(self, state: State, now: float) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
-from specon_manager.core.waiting import waiting_of
+from specon_manager.core.waiting import list_waits
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.views.times import iso
@@ -64,7 +64,7 @@ def waiting_rows(
             text=each.text,
             start=expected.get(each.job),
         )
-        for each in waiting_of(state, now).values()
+        for each in list_waits(state, now).values()
     )
 
 

@@ -232,7 +232,7 @@ def choose_rows(
     ]
 
 
-def ended_between(before: State, after: State) -> tuple[Transaction, ...]:
+def find_ended(before: State, after: State) -> tuple[Transaction, ...]:
     """Return the transactions that ended from one state to a later one."""
     if after.history is before.history:
         return ()

@@ -100,7 +100,7 @@ class Checkpoints:
         """The last checkpoints of which the trainer's helper told, oldest first."""
         return tuple(self._told)
 
-    def told_fingerprint(self, saved: Saved) -> Fingerprint | None:
+    def recall_fingerprint(self, saved: Saved) -> Fingerprint | None:
         """Return how a checkpoint looked when it was told of; None where that is not known."""
         return self._told_as.get(saved)
 
@@ -311,7 +311,7 @@ class Checkpoints:
                 f"{saved.path}: {why}: is it on a volume that the sidecar has, too?"
             ) from error
         known = next((known for known in self._told if known.path == saved.path), saved)
-        told_as = self.told_fingerprint(known)
+        told_as = self.recall_fingerprint(known)
         changed = told_as is not None and _differ(told_as, candidate.fingerprint)
         if changed or known.step != saved.step:
             raise UnreadableError(f"{path.name}: was changed after its step {saved.step} was told")

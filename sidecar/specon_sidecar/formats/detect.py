@@ -281,7 +281,7 @@ class Candidate:
         if around.known:
             sample = around.complete(sample, line)
         if sample.step is None:
-            sample = self._counted(sample, line)
+            sample = self._count_step(sample, line)
             again = line == self._line
             self._line = line
         else:
@@ -292,7 +292,7 @@ class Candidate:
             return sample
         return msgspec.structs.replace(sample, time=time)
 
-    def _counted(self, sample: Sample, line: bytes) -> Sample:
+    def _count_step(self, sample: Sample, line: bytes) -> Sample:
         """Return a sample without a step with what a counter says: of its own line, or the bar beside."""
         around = self._around
         if sample.epoch is not None:

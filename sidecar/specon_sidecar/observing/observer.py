@@ -206,7 +206,7 @@ class Observer:
         samples = self._reader.read(lines)
         if self._place is not None:
             place = self._place
-            samples = [_placed(sample, place) for sample in samples]
+            samples = [_put_at(sample, place) for sample in samples]
         self._add(samples, now)
         self._validate()
         if not self.samples:
@@ -423,7 +423,7 @@ class Observer:
         self._place = place
         self.curve.move(place, now)
         self.steps.saw(now)
-        at = place if self._last is None else _placed(self._last[0], place)
+        at = place if self._last is None else _put_at(self._last[0], place)
         self._last = at, now
         if self._first is None:
             self._first = at, now
@@ -457,7 +457,7 @@ class Observer:
             self._history.append(sample.value)
 
 
-def _placed(sample: Sample, place: Sample) -> Sample:
+def _put_at(sample: Sample, place: Sample) -> Sample:
     """Return the sample at another place."""
     return msgspec.structs.replace(
         sample, step=place.step, epoch=place.epoch, total_steps=place.total_steps, total_epochs=None

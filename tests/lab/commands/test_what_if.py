@@ -111,7 +111,7 @@ def test_the_prediction_is_near_what_then_happened(path, capsys):
 def test_a_journal_says_the_same_as_the_state_that_it_leads_to(tmp_path, capsys):
     """A file, or the directory of a manager."""
     moments = moments_until(60.0, given(), "fifo")  # the last step is a report, so the state knows its time
-    state = moments[-1].after.flattened()
+    state = moments[-1].after.flatten()
     (tmp_path / "s").mkdir()
     write_journal(tmp_path / "s" / "journal.jsonl", moments, state.settings)
     (tmp_path / "state.json").write_bytes(msgspec.json.encode(state))
@@ -381,7 +381,7 @@ def scattered(tmp_path, **changes):
         found = found.with_replica(running)
     found = with_gang(found, gang("w", 1, ps=0, cpu=2.0), {})
     path = tmp_path / "scattered.json"
-    path.write_bytes(msgspec.json.encode(found.flattened()))
+    path.write_bytes(msgspec.json.encode(found.flatten()))
     return path
 
 
@@ -426,7 +426,7 @@ def spread(tmp_path, **changes):
     found = found.with_replica(msgspec.structs.replace(lead, progress=Progress(step=5, metric="loss")))
     found = known(found, MEASURED)
     path = tmp_path / "spread.json"
-    path.write_bytes(msgspec.json.encode(found.flattened()))
+    path.write_bytes(msgspec.json.encode(found.flatten()))
     return path
 
 

@@ -59,7 +59,7 @@ def test_worlds_of_policies_that_rank_by_it_have_it(policy, told):
     progress = msgspec.structs.replace(
         state.replicas[name].progress, category=Category.PROGRESSING, until_converged=0.5
     )
-    state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=progress)).flattened()
+    state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=progress)).flatten()
     settings = msgspec.structs.replace(state.settings, policy=policy)
     world = Worlds(msgspec.structs.replace(state, settings=settings), now, seed=0).draw(0, until=1e4)
     converges = world.workload.jobs[0].training.converges

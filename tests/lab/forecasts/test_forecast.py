@@ -31,7 +31,7 @@ def job_named(state, name, **changes):
     """Return the state with other fields in that job's description."""
     record = state.jobs[name]
     spec = msgspec.structs.replace(record.spec, **changes)
-    return state.with_job(msgspec.structs.replace(record, spec=spec)).flattened()
+    return state.with_job(msgspec.structs.replace(record, spec=spec)).flatten()
 
 
 def test_what_runs_goes_on_where_it_is_and_ends_when_it_would_have(monkeypatch):

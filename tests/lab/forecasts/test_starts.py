@@ -324,5 +324,5 @@ def test_who_has_just_begun_will_be_measured():
     name = f"{runs.job}/worker/0"
     assert worlds.draw(0, until=1e4).workload.jobs[0].training.prints_total
     silent = msgspec.structs.replace(state.replicas[name].progress, step=7, total_steps=None)
-    state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=silent)).flattened()
+    state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=silent)).flatten()
     assert not Worlds(state, now, seed=0).draw(0, until=1e4).workload.jobs[0].training.prints_total

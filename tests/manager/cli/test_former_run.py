@@ -27,7 +27,7 @@ def known(*jobs, ended=()):
         name: msgspec.structs.replace(job, ended_at=2.0) for name, job in state.jobs.items() if name in ended
     }
     state = msgspec.structs.replace(state, jobs={**state.jobs, **over})
-    return msgspec.json.decode(msgspec.json.encode(state.flattened()), type=State)
+    return msgspec.json.decode(msgspec.json.encode(state.flatten()), type=State)
 
 
 def test_a_first_run_has_nothing_to_say():

@@ -8,7 +8,7 @@ from specon_manager.core.admission_gate import prepare
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.core.plan import plan
 from specon_manager.core.step import frees_what_waits, step
-from specon_manager.core.waiting import waiting_of
+from specon_manager.core.waiting import list_waits
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Refusal
 from specon_manager.model.cluster import Phase
@@ -156,12 +156,12 @@ def test_why_it_waits_says_what_is_done_for_it():
     """Which moves make room, or why nothing is moved."""
     helped = scattered()
     helped.tick()
-    (why,) = waiting_of(helped.state, helped.now).values()
+    (why,) = list_waits(helped.state, helped.now).values()
     assert why.kind == "room"
     assert why.text.endswith("; room is made for it by move-1")
     dear = scattered(gate=Gate(horizon=6.0, margin=1.3))
     dear.tick()
-    (why,) = waiting_of(dear.state, dear.now).values()
+    (why,) = list_waits(dear.state, dear.now).values()
     assert why.text.endswith(
         "; no room is made for it: predicted gain 12.0 does not exceed the cost 10.0"
         " (weighted replica-seconds)"

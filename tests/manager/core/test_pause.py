@@ -107,7 +107,7 @@ def test_a_move_that_is_asked_for_is_refused_during_a_pause(cluster):
 def test_a_pause_survives_another_manager(cluster):
     """The manager that takes over the state does not begin to act."""
     cluster.post(ev.Paused(reason=WHY))
-    kept = msgspec.json.decode(msgspec.json.encode(cluster.state.flattened()), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(cluster.state.flatten()), type=State)
     after, _ = step(kept, ev.ManagerStarted("next", SETTINGS), cluster.now)
     assert after.pause == Pause(since=cluster.now, reason=WHY)
 

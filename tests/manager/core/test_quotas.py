@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.core.admission_gate import barred_jobs, prepare
+from specon_manager.core.admission_gate import find_barred_jobs, prepare
 from specon_manager.core.plan import plan
 from specon_manager.core.quotas import Usage, fit_quota
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Refusal, ScaleOut
@@ -98,9 +98,9 @@ def test_each_kind_of_resource_has_a_quota_and_what_is_not_asked_for_does_not_co
 def test_a_job_that_names_no_queue_that_is_there_waits(changes):
     """It says which; where there are no queues at all nobody is limited."""
     state = waiting(state_of(), "g", 1, **changes)
-    assert barred_jobs(state.snapshot(NOW)) == {}
+    assert find_barred_jobs(state.snapshot(NOW)) == {}
     state = with_queues(state, queue("a", 9))
-    assert barred_jobs(state.snapshot(NOW)) == {"default/g": "there is no queue c"}
+    assert find_barred_jobs(state.snapshot(NOW)) == {"default/g": "there is no queue c"}
     (only,) = plan(state, [admission("g", 1)], NOW)
     assert (only.objection.refusal, only.objection.text) == (Refusal.QUOTA, "there is no queue c")
 
@@ -167,7 +167,7 @@ def test_a_quota_below_its_use_ends_nothing_and_starts_nothing():
     assert verdict(state, Preempt(job="default/r", reason="why")) == [
         None
     ]  # nobody is ended for it but by whom
-    why = barred_jobs(state.snapshot(NOW))["default/g"]
+    why = find_barred_jobs(state.snapshot(NOW))["default/g"]
     assert why == "queue a has no quota for 1 CPUs more: it uses 3 CPUs of its quota, 1 CPUs"
 
 
@@ -188,12 +188,12 @@ def test_a_job_is_seen_over_quota_where_its_own_queue_fills_the_nodes():
     state = running(state_of(), "r", 4, fewest=1, queue="a")
     state = running(state, "s", 4, node="node-1", fewest=1, queue="a")
     full = waiting(with_queues(state, queue("a", 8)), "g", 2, queue="a")
-    assert barred_jobs(full.snapshot(NOW)) == {}
+    assert find_barred_jobs(full.snapshot(NOW)) == {}
     for changed in (
         with_queues(full, queue("a", 7)),  # room on nodes would be none in the quota
         running(with_queues(full, queue("a", 8)), "t", 1, queue=""),  # it may be made by others
     ):
-        assert list(barred_jobs(changed.snapshot(NOW))) == ["default/g"]
+        assert list(find_barred_jobs(changed.snapshot(NOW))) == ["default/g"]
 
 
 def test_who_starves_for_quota_gets_what_becomes_free_of_it():
@@ -256,7 +256,7 @@ CLOSED = [
 def test_a_job_that_its_queue_does_not_take_waits_and_says_so(rule, claims, words):
     """Room would not help it, so no policy sees it, and no proposal has it start."""
     state = waiting(with_queues(state_of(), queue("a", 8, **rule)), "g", 1, queue="a", **claims)
-    assert words in barred_jobs(state.snapshot(NOW))["default/g"]
+    assert words in find_barred_jobs(state.snapshot(NOW))["default/g"]
     (judged,) = plan(state, [admission("g", 1)], NOW)
     assert judged.objection.refusal is Refusal.QUOTA
     assert words in judged.objection.text
@@ -270,7 +270,7 @@ def test_a_job_that_its_queue_does_not_take_is_told_so_behind_one_that_starves()
     state = waiting(state, "large", 3, queue="a", queued_at=NOW - 100)
     state = waiting(state, "small", 1, queue="a", queued_at=NOW - 50)
     state = waiting(state, "trial", 1, queue="a", queued_at=NOW - 50, job_class="trial")
-    found = barred_jobs(state.snapshot(NOW))
+    found = find_barred_jobs(state.snapshot(NOW))
     assert "is for default/large" in found["default/small"]
     assert found["default/trial"] == "queue a takes no trials"
 
@@ -281,7 +281,7 @@ def test_what_a_queue_takes_within_its_rules_is_as_before(rule, claims, words):
     kept = {"namespaces": ("default",), "allow_trials": True, "max_utility": 7.0}
     rules = {name: kept[name] for name in rule}
     state = waiting(with_queues(state_of(), queue("a", 8, **rules)), "g", 1, queue="a", **claims)
-    assert barred_jobs(state.snapshot(NOW)) == {}
+    assert find_barred_jobs(state.snapshot(NOW)) == {}
 
 
 def test_a_job_that_runs_unasked_charges_no_queue_that_does_not_take_it():

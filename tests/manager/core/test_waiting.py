@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specon_manager.core.queue_use import uses_of
 from specon_manager.core.state import Pause
-from specon_manager.core.waiting import KINDS, waiting_of
+from specon_manager.core.waiting import KINDS, list_waits
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Claimed, Phase
 from specon_manager.model.constraints import Constraints
@@ -23,7 +23,7 @@ GIB = 2.0**30
 
 
 def waiting(state, job="w"):
-    return waiting_of(state, NOW)[f"default/{job}"]
+    return list_waits(state, NOW)[f"default/{job}"]
 
 
 def with_waiting(state, job="w", **spec):
@@ -43,7 +43,7 @@ def test_positions_follow_the_order_of_submission_in_each_queue():
     state = nodes()
     for name, queue in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "")):
         state = with_waiting(state, name, queue=queue)
-    found = waiting_of(state, NOW)
+    found = list_waits(state, NOW)
     places = {each.job[-1]: (each.queue, each.position, each.overall) for each in found.values()}
     assert places == {"a": ("x", 1, 1), "b": ("y", 1, 2), "c": ("x", 2, 3), "d": ("", 1, 4)}
     assert [each.job[-1] for each in found.values()] == list("abcd")
@@ -56,10 +56,10 @@ def test_who_waits():
     state = with_gang(state, gang("changed"), {}).with_transaction(change(job="changed"))
     state = with_gang(state, gang("foreign", placed_by="owner"), {})
     state = with_gang(state, gang("held", placed_by="owner", held=True, queue="x"), {})
-    assert list(waiting_of(state, NOW)) == ["default/held"]
+    assert list(list_waits(state, NOW)) == ["default/held"]
     starting = state.replicas[worker("held")]
     state = state.with_replica(msgspec.structs.replace(starting, phase=Phase.STARTING, node="node-0"))
-    assert waiting_of(state, NOW) == {}
+    assert list_waits(state, NOW) == {}
 
 
 def test_room_is_told_with_its_numbers():
@@ -149,9 +149,9 @@ def test_a_thousand_jobs_on_a_large_cluster_take_no_time():
     state = nodes(count=300)
     for number in range(1000):
         state = with_waiting(state, f"job-{number}", workers=2, cpu=100.0)
-    state = state.flattened()
+    state = state.flatten()
     began = time.perf_counter()
-    found = waiting_of(state, NOW)
+    found = list_waits(state, NOW)
     assert time.perf_counter() - began < 2.0
     assert len(found) == 1000
     assert found["default/job-999"].position == 1000
@@ -183,7 +183,7 @@ def test_every_waiting_job_has_a_place_and_a_reason(cpus, queues, room):
     state = msgspec.structs.replace(nodes(cpu=room), settings=Settings(policy="fifo", starvation=1.0))
     for number, (cpu, queue) in enumerate(zip(cpus, queues, strict=False)):
         state = with_waiting(state, f"j{number}", cpu=cpu, queue=queue)
-    found = list(waiting_of(state, NOW).values())
+    found = list(list_waits(state, NOW).values())
     assert len(found) == len(cpus)
     for queue in set(queues):
         assert [e.position for e in found if e.queue == queue] == [

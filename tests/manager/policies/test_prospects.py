@@ -84,7 +84,7 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
             since = data.draw(st.sampled_from([None, now, now - 10]))
             ended = now if kind == "end" else None
             state = state.with_job(msgspec.structs.replace(job, trains_since=since, ended_at=ended))
-        check_survey(state.flattened() if data.draw(st.booleans()) else state, now)
+        check_survey(state.flatten() if data.draw(st.booleans()) else state, now)
         check_kinds(state.snapshot(now))
 
 
@@ -192,7 +192,7 @@ def test_what_is_decided_does_not_depend_on_what_was_asked_before(layout, policy
             state = state.with_replica(replica)
             change = data.draw(st.sampled_from([described_anew, cordoned, None]))
             state = state if change is None else change(state, name)
-        state = state.flattened()
+        state = state.flatten()
         asked.append((state, now, decided(state, now)))
     for former, at, said in asked:
         assert decided(forgotten(former), at) == said

@@ -10,7 +10,7 @@ from specon_manager.model.resources import NOTHING
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.reservation import Reservation, awaited_nodes
+from specon_manager.policies.reservation import Reservation, find_awaited_nodes
 from support.decisions.expected import left, worlds
 from support.decisions.gang_worlds import NOW, Layout, nodes_of, said, spec_of
 
@@ -191,7 +191,7 @@ def test_a_node_is_awaited_while_somebody_must_end_for_its_claim():
     layout.claim("j", {f"default/j/worker/{k}": "node-0" for k in range(2)})
 
     def found():
-        return awaited_nodes(layout.snapshot, Idle(layout.snapshot, choice="best-fit"))
+        return find_awaited_nodes(layout.snapshot, Idle(layout.snapshot, choice="best-fit"))
 
     assert found() == {"node-0"}
     layout.leave("old-0/worker/3")

@@ -28,7 +28,7 @@ def view(state, now, curves=None):
 
 
 def picture(cluster, curves=None):
-    return view(cluster.state.flattened(), cluster.now, curves)
+    return view(cluster.state.flatten(), cluster.now, curves)
 
 
 def test_a_running_job_is_shown_with_its_numbers():

@@ -168,7 +168,7 @@ async def test_what_was_written_again_is_not_what_was_told(tmp_path, marker):
     scene.hook.answers["one"] = saved
     assert "was changed after its step 100 was told" in (await scene.obtain()).reason
     successor = Scene()
-    successor.subject.note_saved(Saved(str(last), 100), scene.subject.told_fingerprint(saved))
+    successor.subject.note_saved(Saved(str(last), 100), scene.subject.recall_fingerprint(saved))
     assert await successor.subject.verify_told(Saved(str(last), 100), 5) is None
     await successor.subject.hear(Saved(str(last), 150))
     assert await successor.subject.verify_told(Saved(str(last), 100), 5) is None

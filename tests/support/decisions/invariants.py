@@ -52,7 +52,7 @@ def check(
     _check_claims(after)
     _check_capacity(after, crowded)
     _check_budgets(after)
-    flat = after.flattened()
+    flat = after.flatten()
     assert msgspec.json.decode(msgspec.json.encode(flat), type=State) == flat
 
 

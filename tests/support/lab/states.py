@@ -17,7 +17,7 @@ class ReachedError(Exception):
 def state_at(seconds: float, workload: Workload, policy: str, **options) -> tuple[State, float]:
     """Return the manager's state after the first step at or after that time, and the time of that step."""
     moments = moments_until(seconds, workload, policy, **options)
-    return moments[-1].after.flattened(), moments[-1].now
+    return moments[-1].after.flatten(), moments[-1].now
 
 
 def moments_until(seconds: float, workload: Workload, policy: str, **options) -> list[Moment]:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from specon_manager.model.transactions import Kind
 from specon_manager.runtime.queue_metrics import QueueMetrics
 from specon_manager.runtime.transaction_metrics import TransactionMetrics
-from specon_manager.views.transactions import ended_between
+from specon_manager.views.transactions import find_ended
 from support.decisions.changed_jobs import NOW, changing, ended
 
 
@@ -40,7 +40,7 @@ class ChangedJobs:
         for number in range(2, 10_000):
             history = (*state.history, ended(number, kinds[number % 2]))[-10:]
             before, state = state, msgspec.structs.replace(state, history=history)
-            over, now = ended_between(before, state), NOW + time.monotonic() - began
+            over, now = find_ended(before, state), NOW + time.monotonic() - began
             self._metrics.observe(before, state, over)
             self._metrics.count(state, now)
             self._queues.ended(over)

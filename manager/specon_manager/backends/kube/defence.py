@@ -178,12 +178,12 @@ class Defence:
             priority = mapping(made.get("spec")).get("priority")
             if pod.detail is not None and isinstance(priority, int) and priority < pod.detail.priority:
                 self._say("rank", f"its priority, {pod.detail.priority}, is above that of {self._class}")
-        if await self._nominated(guard.name, pod.namespace, guard.node):
+        if await self._nominate(guard.name, pod.namespace, guard.node):
             return True
         await give_back(self._hands, guard.name, pod.namespace)
         return False
 
-    async def _nominated(self, name: str, namespace: str, node: str) -> bool:
+    async def _nominate(self, name: str, namespace: str, node: str) -> bool:
         """Have the scheduler count a waiting pod as one of a node; return whether we may.
 
         Raises ApiError where it is not there.
@@ -213,7 +213,7 @@ class Defence:
         if not node or not found:
             return
         try:
-            await self._nominated(pod.name, pod.namespace, found[0].node)
+            await self._nominate(pod.name, pod.namespace, found[0].node)
         except ApiError as error:
             if error.not_found:
                 return  # another one comes for that room

@@ -35,16 +35,16 @@ def find_gpus(environment: Mapping[str, str]) -> list[Gpu]:
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     program = shutil.which("nvidia-smi", path=environment.get("PATH"))
     if visible is None:
-        return [] if program is None else _listed(program)
+        return [] if program is None else _list_devices(program)
     devices = parse_visible_devices(visible)
     try:
-        listed = [] if program is None or not devices else _listed(program)
+        listed = [] if program is None or not devices else _list_devices(program)
     except RuntimeError:
         listed = []
     return [Gpu(device, _model_of(device, listed)) for device in devices]
 
 
-def _listed(program: str) -> list[Gpu]:
+def _list_devices(program: str) -> list[Gpu]:
     try:
         listed = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
             [program, "-L"], capture_output=True, text=True, timeout=LIST_SECONDS, check=False

@@ -74,10 +74,10 @@ def main(arguments: argparse.Namespace) -> int:
         given = [name for name in ("replica", "to", "dry_run", "wait") if getattr(arguments, name)]
         if given:
             raise UsageError(f"--cancel goes with an id alone, not with {given[0].replace('_', '-')}")
-        return run_remote(arguments, lambda remote: _cancelled(remote, arguments))
+        return run_remote(arguments, lambda remote: _cancel(remote, arguments))
     if arguments.replica is None:
         raise UsageError("what is to be moved? --cancel ID withdraws a request")
-    work = _asked_only if arguments.dry_run else _moved
+    work = _ask_only if arguments.dry_run else _move
     return run_remote(arguments, lambda remote: work(remote, arguments))
 
 
@@ -87,7 +87,7 @@ def check_timeout(seconds: float) -> None:
         raise UsageError(f"--timeout: {seconds:g} is not a number of seconds above 0")
 
 
-async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
+async def _ask_only(remote: Remote, arguments: argparse.Namespace) -> int:
     state = (await remote.view()).state
     wanted = find_wanted(state, arguments.replica, arguments.to, arguments.namespace)
     view = await remote.whole(lambda state: _members(state, wanted))
@@ -147,7 +147,7 @@ def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> No
         print("  " + printable(f"{list_names(names)}: {where}"))
 
 
-async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
+async def _move(remote: Remote, arguments: argparse.Namespace) -> int:
     view = await remote.view()
     wanted = find_wanted(view.state, arguments.replica, arguments.to, arguments.namespace)
     row = await remote.ask(wanted, arguments.reason)
@@ -181,7 +181,7 @@ async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
     return 1 if row.ended and not row.succeeded else 0
 
 
-async def _cancelled(remote: Remote, arguments: argparse.Namespace) -> int:
+async def _cancel(remote: Remote, arguments: argparse.Namespace) -> int:
     row = await remote.cancel(arguments.cancel)
     if arguments.output == "json":
         _print_json(remote, None, row)

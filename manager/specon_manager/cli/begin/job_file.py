@@ -76,7 +76,7 @@ def _log(folder: Folder, script: Script | None) -> Iterator[Line]:
     if script is not None and script.instrumented:
         return  # the helper tells what a log would
     if log is None:
-        own = _named(script, _LOG_NAME)
+        own = _find_named(script, _LOG_NAME)
         why = "no log was found: where your script writes one itself, name it; what it prints is read anyway"
         if own is not None:
             why = "your script names it: is it the log? What the script prints is not read then"
@@ -110,7 +110,7 @@ def _checkpoints(folder: Folder, script: Script | None) -> Iterator[Line]:
             why = f"{why}; it lies beside the script: a folder of its own is safer"
         yield Line(key="checkpoint_path", value=where, why=why, sure=where != ".")
     else:
-        own = _named(script, _CHECKPOINTS_NAME)
+        own = _find_named(script, _CHECKPOINTS_NAME)
         why = "no checkpoint was found: name the folder that your script saves to, and loads from"
         if own is not None:
             why = "your script names it: is it the folder that it saves to, and loads from?"
@@ -120,7 +120,7 @@ def _checkpoints(folder: Folder, script: Script | None) -> Iterator[Line]:
         yield Line(key="checkpoint", value="signal:USR1", why=why, sure=False)
 
 
-def _named(script: Script | None, pattern: re.Pattern[str]) -> str | None:
+def _find_named(script: Script | None, pattern: re.Pattern[str]) -> str | None:
     """Return the first text of the script by name, such as a default of a flag, that is such a name."""
     texts = () if script is None else script.texts
     return next((text for text in sorted(texts) if pattern.fullmatch(text)), None)

@@ -95,7 +95,7 @@ def print_queues(found: Queues, console: Console, now: float) -> None:
     if not found.waiting:
         console.print(Text("no job waits"))
         return
-    console.print(_waiting(found.waiting, now))
+    console.print(_make_waiting_table(found.waiting, now))
     if found.left_out:
         console.print(Text(f"and {found.left_out} more: --limit", style="dim"))
 
@@ -130,7 +130,7 @@ def _describe_borrowed(row: QueueRow) -> str:
     return "may not" if borrowed == "-" else f"{borrowed}, may not"
 
 
-def _waiting(rows: tuple[WaitingRow, ...], now: float) -> Table:
+def _make_waiting_table(rows: tuple[WaitingRow, ...], now: float) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("POSITION", justify="right", no_wrap=True)
     table.add_column("JOB", overflow="fold")

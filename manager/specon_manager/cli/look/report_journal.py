@@ -67,11 +67,11 @@ def read_journal(
         rows |= file.rows
         forecasts |= file.forecasts
     # A run that began later than that has nothing before it.
-    whole = any(begin.at >= since or _ended_before(begin, since) for begin in (file.begin for file in files))
+    whole = any(begin.at >= since or _is_before(begin, since) for begin in (file.begin for file in files))
     return Told(rows=tuple(rows.values()), forecasts=forecasts, whole=whole, recovered=newest.recovered)
 
 
-def _ended_before(begin: Begin, since: float) -> bool:
+def _is_before(begin: Begin, since: float) -> bool:
     """Whether all that is before a file happened before that time."""
     return begin.last_at is not None and begin.last_at <= since
 

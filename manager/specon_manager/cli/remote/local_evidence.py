@@ -53,7 +53,7 @@ def _recover(path: Path) -> bytes | None:
         found = recover(path)
     except (JournalError, OSError) as error:
         return json.dumps({"error": str(error)}).encode()
-    return None if found is None else msgspec.json.encode(found.state.flattened())
+    return None if found is None else msgspec.json.encode(found.state.flatten())
 
 
 def _clean(content: bytes) -> bytes:

@@ -55,7 +55,7 @@ async def rebuild(api: Api, state: State, concerned: Callable[[State], Iterable[
             found.hear(event)
     finally:
         await watch.end()
-    return Rebuilt(found.state.flattened(), pods)
+    return Rebuilt(found.state.flatten(), pods)
 
 
 class _Found:

@@ -32,7 +32,7 @@ def _went_on(change: TransactionResult) -> bool:
     )
 
 
-def _scaled(kind: Kind) -> Callable[[TransactionResult, RunResult], bool]:
+def _match_scaling(kind: Kind) -> Callable[[TransactionResult, RunResult], bool]:
     return lambda change, _: change.kind is kind and _went_on(change)
 
 
@@ -97,8 +97,8 @@ def _all_went_on(_: TransactionResult, result: RunResult) -> bool:
 PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
     "kod2": (
         Promise("workers leave a lighter job, for a heavier one", _heavier_first),
-        Promise("a job continues with fewer workers from its checkpoint", _scaled(Kind.SCALE_IN)),
-        Promise("a job continues with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
+        Promise("a job continues with fewer workers from its checkpoint", _match_scaling(Kind.SCALE_IN)),
+        Promise("a job continues with more workers from its checkpoint", _match_scaling(Kind.SCALE_OUT)),
     ),
     "gang": (
         Promise("a gang moves as a whole, and not a step of it is lost", _has_moved_whole),

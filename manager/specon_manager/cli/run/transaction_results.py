@@ -11,7 +11,7 @@ from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.events import ReportReceived
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.runtime.controller import Stepped
-from specon_manager.views.transactions import ended_between, nodes_of
+from specon_manager.views.transactions import find_ended, nodes_of
 from specon_sidecar.wire import Report
 
 
@@ -77,7 +77,7 @@ class TransactionLog:
     def observe(self, stepped: Stepped) -> None:
         """Take note of what changed."""
         before, after = stepped.before, stepped.after
-        for each in ended_between(before, after):
+        for each in find_ended(before, after):
             if each.kind is Kind.PREEMPT and each.changing_at is not None:
                 self._waiting[each.id] = each
         if isinstance(stepped.event, ReportReceived):

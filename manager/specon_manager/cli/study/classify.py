@@ -55,18 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--alpha",
-        type=_checked(parse.number(1e-9, 0.999)),
+        type=_make_type(parse.number(1e-9, 0.999)),
         default=defaults.alpha,
         help="specon: gain per interval below which a job is slow (0.01)",
     )
     parser.add_argument(
         "--interval",
-        type=_checked(parse.number(0.05, 86400)),
+        type=_make_type(parse.number(0.05, 86400)),
         help="seconds: divide by the times in the log, or with --follow by wall-clock time (30)",
     )
     parser.add_argument(
         "--intervals",
-        type=_checked(parse.integer(1, 10_000)),
+        type=_make_type(parse.integer(1, 10_000)),
         default=_INTERVALS,
         help=f"divide a finished log into so many parts ({_INTERVALS})",
     )
@@ -167,7 +167,7 @@ def conclude(
     )
     if found.recognised:
         return found
-    readings = reading.names.readings(reading.reader.evidence, lambda metric: _told(reading, metric))
+    readings = reading.names.readings(reading.reader.evidence, lambda metric: _choose_reader(reading, metric))
     lines = reading.names.lines
     proposal = None if readings else propose(lines)
     return msgspec.structs.replace(found, readings=readings, proposal=proposal, examples=lines)
@@ -187,7 +187,7 @@ def show(found: Classification) -> None:
         print(line)
 
 
-def _told(reading: Reading, metric: str) -> Reader:
+def _choose_reader(reading: Reading, metric: str) -> Reader:
     options = FormatOptions(metric=metric)
     return EventReader(options) if reading.log.log.kind == "events" else make_reader("auto", options)
 
@@ -224,7 +224,7 @@ def _write(path: Path, flag: str, write: Callable[[Path], object]) -> None:
         raise UsageError(f"{flag}: {path}: {error}") from error
 
 
-def _checked(read: Callable[[str], object]) -> Callable[[str], object]:
+def _make_type(read: Callable[[str], object]) -> Callable[[str], object]:
     """Let argparse tell what is wrong with a value, not only that something is."""
 
     def checked(text: str) -> object:

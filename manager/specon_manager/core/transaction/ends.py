@@ -52,7 +52,7 @@ def close_transaction(
     if how is TransactionState.SUCCEEDED:
         state = _as_wanted(state, over, now)
     elif transaction.attempt > 1 and not transaction.wanted:
-        state = _waiting(state, state.jobs[job.name], now)  # an admission that was turned back
+        state = _let_wait(state, state.jobs[job.name], now)  # an admission that was turned back
     elif transaction.state in UNTOUCHED_STATES or (
         transaction.state is TransactionState.LEAVING and members.is_untouched(state, transaction)
     ):
@@ -166,16 +166,16 @@ def _as_wanted(state: State, over: Transaction, now: float) -> State:
     """Return the state after a success: who was preempted or put back waits, who was scaled rests."""
     job = state.jobs[over.job]
     if over.kind is Kind.PREEMPT:
-        return _waiting(state, job.count_preemption(now), now)
+        return _let_wait(state, job.count_preemption(now), now)
     if over.kind is Kind.PUT_BACK:
-        return _waiting(state, job, now)
+        return _let_wait(state, job, now)
     if over.kind in {Kind.SCALE_IN, Kind.SCALE_OUT}:
         until = now + state.settings.budgets.change_cooldown
         state = state.with_job(msgspec.structs.replace(job, cooldown_until=until))
     return state
 
 
-def _waiting(state: State, job: Job, now: float) -> State:
+def _let_wait(state: State, job: Job, now: float) -> State:
     """Let a job of which nothing runs any more wait to be admitted, with the workers that its owner wants."""
     if job.ended_at is not None:
         return state

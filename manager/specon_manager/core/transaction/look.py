@@ -146,7 +146,7 @@ def _find(state: State, job: Job, transaction: Transaction, now: float) -> Findi
         return over
     if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
         return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
-    if (number := members.edited_workers(state, job, transaction)) is not None:
+    if (number := members.find_edited_workers(state, job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
         return _of_asking(state, transaction, now)

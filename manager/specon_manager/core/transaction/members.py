@@ -149,7 +149,7 @@ def is_described(job: Job, transaction: Transaction) -> bool:
     return all(name in named for name in transaction.concerned)
 
 
-def edited_workers(state: State, job: Job, transaction: Transaction) -> int | None:
+def find_edited_workers(state: State, job: Job, transaction: Transaction) -> int | None:
     """Return the number of workers that its owner asks for by now, where it is neither old nor new.
 
     Where the names alone say how many there are, a name that came meanwhile is another number.

@@ -7,7 +7,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 
 
-def freed_soon(snapshot: Snapshot, *, crashed: bool = False) -> dict[str, Resources]:
+def find_freed_soon(snapshot: Snapshot, *, crashed: bool = False) -> dict[str, Resources]:
     """Return what those hold on nodes that were told to end, by node; `crashed`: what crashed too."""
     found = dict[str, Resources]()
     for place, replica in snapshot.leavers:

@@ -62,17 +62,17 @@ class Queues:
 
     def trials(self) -> Iterator[Queued]:
         """Yield the waiting trials, the head of the queue first."""
-        return (self._waiting(name) for _, _, name in self._trials)
+        return (self._queue_up(name) for _, _, name in self._trials)
 
     def best_effort(self) -> Iterator[Queued]:
         """Yield the waiting best-effort jobs, the head of the queue first."""
-        return (self._waiting(name) for _, _, name in self._best_effort)
+        return (self._queue_up(name) for _, _, name in self._best_effort)
 
     def together(self) -> Iterator[Queued]:
         """Yield all waiting jobs in one queue."""
-        return (self._waiting(name) for _, _, name in sorted(self._trials + self._best_effort))
+        return (self._queue_up(name) for _, _, name in sorted(self._trials + self._best_effort))
 
-    def _waiting(self, name: str) -> Queued:
+    def _queue_up(self, name: str) -> Queued:
         replicas = self._pending[name]
         if len(replicas) > 1:
             replicas = sorted(replicas, key=lambda replica: (replica.role, replica.index, replica.name))

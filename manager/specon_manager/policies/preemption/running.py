@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from specon_manager.model.cluster import Job
-from specon_manager.model.renewal import positions, renew, told_touched
+from specon_manager.model.renewal import find_touched, positions, renew
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.victims import (
@@ -132,7 +132,7 @@ class Kinds:
             return None
         touched = {name for name in jobs[1] if not _is_same(self._jobs[0].get(name), snapshot.jobs.get(name))}
         former, present = self._replicas[0], snapshot.replicas
-        told = told_touched(former, present)
+        told = find_touched(former, present)
         for name in replicas[1] if told is None else told:
             was, now = former.get(name), present.get(name)
             if was is None or now is None:

@@ -19,7 +19,7 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Seen
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
-from specon_manager.policies.preemption.claims import comes, freed_soon
+from specon_manager.policies.preemption.claims import comes, find_freed_soon
 from specon_manager.policies.preemption.victims import Candidate, candidate_of
 from specon_manager.policies.prospects import Left
 
@@ -71,7 +71,7 @@ class ShorterFirst:
         snapshot, settings = self._snapshot, self._settings
         done = {each.job for each in proposals if isinstance(each, Claim | Preempt)}
         waiting = [job for job in stranded if job.name not in done]
-        leaving = freed_soon(snapshot) if snapshot.claims else {}
+        leaving = find_freed_soon(snapshot) if snapshot.claims else {}
         for job in waiting:
             claim = snapshot.claims.get(job.name)
             # For who is late room is kept that is free some day, and so it is by a firm claim.
@@ -98,7 +98,7 @@ class ShorterFirst:
                 continue
             allowed -= len(found[0])
             gone |= {each.name for each in found[0]}
-            yield from self._carried_out(job, *found)
+            yield from self._carry_out(job, *found)
 
     def _victims(self, done: set[str], longer: float, work: float) -> Iterator[Left]:
         """Yield who may be preempted and has `longer` left, in seconds, the one with the most work first.
@@ -133,9 +133,9 @@ class ShorterFirst:
         chosen = self._enough(job, longer)
         for each in chosen[::-1]:  # who has the least left is let off first
             fewer = [other for other in chosen if other is not each]
-            if self._placed(job, fewer) is not None:
+            if self._find_place(job, fewer) is not None:
                 chosen = fewer
-        placement = self._placed(job, chosen) if chosen else None
+        placement = self._find_place(job, chosen) if chosen else None
         return None if placement is None else (chosen, placement)
 
     def _enough(self, job: Job, longer: Iterable[Candidate]) -> list[Candidate]:
@@ -155,7 +155,7 @@ class ShorterFirst:
                 return gone
         return []
 
-    def _placed(self, job: Job, gone: Sequence[Candidate]) -> dict[str, str] | None:
+    def _find_place(self, job: Job, gone: Sequence[Candidate]) -> dict[str, str] | None:
         """Return where the job has room once these are gone."""
         room, gang = self._idle.copy(), gang_of(job, self._snapshot)
         for each in gone:
@@ -163,7 +163,7 @@ class ShorterFirst:
                 room.give(node, amounts)
         return place_tightly(gang.servers, gang.workers, gang.least, room)
 
-    def _carried_out(
+    def _carry_out(
         self, job: Job, chosen: Sequence[Candidate], placement: Mapping[str, str]
     ) -> Iterator[Proposal]:
         left = self._expected.remaining(job)

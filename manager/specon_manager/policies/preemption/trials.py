@@ -11,7 +11,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import admit_in_order, restart, start
-from specon_manager.policies.preemption.claims import comes, freed_soon
+from specon_manager.policies.preemption.claims import comes, find_freed_soon
 from specon_manager.policies.preemption.queues import Queued, Queues
 from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.victims import Choice, Strategy
@@ -146,7 +146,7 @@ class Trials:
         if any(replica.name not in placement for replica in trial.replicas):
             return False
         if self._leaving is None:
-            self._leaving = freed_soon(self._snapshot)
+            self._leaving = find_freed_soon(self._snapshot)
         asked = {replica.name: placement[replica.name] for replica in trial.replicas}
         return comes(trial.name, asked, self._snapshot, self._idle, self._leaving)
 

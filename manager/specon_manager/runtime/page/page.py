@@ -115,7 +115,7 @@ class Page:
         controller = self._controller
         if controller is None:
             return msgspec.json.encode({"schema": SCHEMA, "standby": True, "manager": self._manager})
-        state = controller.state.flattened()
+        state = controller.state.flatten()
         now = controller.clock.now()
         if self._holding is not None:
             self._holding.account(state, now)

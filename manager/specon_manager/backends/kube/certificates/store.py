@@ -28,7 +28,7 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from specon_manager.backends.kube.transport.rivals import KEPT_BY, kept_by
+from specon_manager.backends.kube.transport.rivals import KEPT_BY, find_keeper
 
 LOOK_SECONDS: Final = 60.0
 _PODS_SECONDS: Final = 3600.0  # between two looks at all pods when nothing changed
@@ -156,7 +156,7 @@ class CertificateStore:
     async def _keep_authorities(self, resource: Resource, bundle: str) -> None:
         name = self._settings.webhook_configuration
         configuration = await self._api.get(resource, name)
-        patch = self._marked(resource, configuration)
+        patch = self._make_mark(resource, configuration)
         for index, webhook in enumerate(configuration.get("webhooks") or ()):
             if (webhook.get("clientConfig") or {}).get("caBundle") != bundle:
                 at = f"/webhooks/{index}"
@@ -167,12 +167,12 @@ class CertificateStore:
             await self._api.patch(resource, name, None, patch, form="json")
             _log.info("gave the authorities to %s %s", resource.kind, name)
 
-    def _marked(self, resource: Resource, configuration: Object) -> list[Object]:
+    def _make_mark(self, resource: Resource, configuration: Object) -> list[Object]:
         """Return the patch that marks a configuration as kept by us; one that was marked since fails.
 
         Raises CertificateError where another manager that lives keeps it.
         """
-        mark, ours = kept_by(configuration), self._settings.lease
+        mark, ours = find_keeper(configuration), self._settings.lease
         if not ours or mark == ours:
             return []
         if mark and (rival := self._rival()):

@@ -120,13 +120,13 @@ def replicas_asked(job: Job, state: State) -> list[str]:
     return running[:1] if job.spec.coupled else running
 
 
-def standing_of(replica: str, request: str, state: State, now: float) -> Victim:
+def judge_standing(replica: str, request: str, state: State, now: float) -> Victim:
     """Return whether a replica has saved for this request, or for another one a moment ago."""
     if state.transaction_of(replica) is not None:
         return Victim(replica, "saving")
     for over in reversed(state.history):
         if over.id == request:
-            return _ended(replica, over)
+            return _judge_ended(replica, over)
         if _is_fresh(over, replica, state, now):
             return Victim(replica, "saved")
     return Victim(replica, "unasked")
@@ -143,7 +143,7 @@ def _is_fresh(over: Transaction, replica: str, state: State, now: float) -> bool
     return over.note == SAVED and replica in over.concerned and age <= state.settings.deadlines.checkpoint_age
 
 
-def _ended(replica: str, over: Transaction) -> Victim:
+def _judge_ended(replica: str, over: Transaction) -> Victim:
     return Victim(replica, "saved") if over.note == SAVED else Victim(replica, "unsaved", over.note)
 
 

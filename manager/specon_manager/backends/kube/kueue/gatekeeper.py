@@ -18,9 +18,9 @@ from specon_manager.backends.kube.kueue.decision import (
     Turn,
     Victim,
     decide,
+    judge_standing,
     replicas_asked,
     request_of,
-    standing_of,
 )
 from specon_manager.backends.kube.kueue.facts import CLOSED, GATE, OPEN, Workload
 from specon_manager.backends.kube.kueue.lookout import LocalQueues, Lookout
@@ -92,7 +92,7 @@ class Gatekeeper:
         victims = self.lookout.victims(now) if self.lookout.knows_queues else {}
         jobs = self._jobs_by_uid(state) if victims else {}
         for workload in self.lookout.gated():
-            found = self._standing(workload, victims.get(workload.uid, ()), jobs, state, now)
+            found = self._find_standings(workload, victims.get(workload.uid, ()), jobs, state, now)
             its_turn = workload.uid in victims
             done = decide(workload, found, now, self._settings.patience, known=its_turn)
             if isinstance(done, Ask):
@@ -114,7 +114,7 @@ class Gatekeeper:
                 found.setdefault(replica.incarnation, set()).add(replica.job)
         return found
 
-    def _standing(
+    def _find_standings(
         self,
         workload: Workload,
         victims: Iterable[Workload],
@@ -124,7 +124,7 @@ class Gatekeeper:
     ) -> list[Victim]:
         names = sorted({name for each in victims for uid in each.jobs for name in jobs.get(uid, ())})
         asked = [replica for name in names for replica in replicas_asked(state.jobs[name], state)]
-        return [standing_of(each, request_of(workload, each), state, now) for each in asked]
+        return [judge_standing(each, request_of(workload, each), state, now) for each in asked]
 
     async def _turn(self, workload: Workload, turn: Turn, now: float) -> bool:
         """Open or close the gate of a Workload as it was seen; whoever was faster wins."""

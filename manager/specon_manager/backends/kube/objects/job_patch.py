@@ -125,7 +125,7 @@ def indexes_of(spec: Mapping[str, Any]) -> int:
     return parallelism if spec.get("completions") is None else count(spec.get("completions"), 1)
 
 
-def asked_workers(workers: int, scaled: str) -> int:
+def read_asked_workers(workers: int, scaled: str) -> int:
     """Return how many workers its user asks for, from what the object says and the mark `FROM:TO` on it.
 
     As long as the object says TO, which we wrote, the wish is FROM; any other number is its user's own. A

@@ -14,9 +14,9 @@ from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.objects.job_patch import (
     REPLICA_SPECS,
-    asked_workers,
     indexes_of,
     is_suspended,
+    read_asked_workers,
     workers_of,
 )
 from specon_manager.backends.kube.objects.job_set import members_of, requests_by_index, why_apart
@@ -361,7 +361,7 @@ def _owner(
     facts: dict[str, Any] = {
         "job": str(metadata.get("name", "")),
         "workers": workers,
-        "asked": asked_workers(workers, scaled),
+        "asked": read_asked_workers(workers, scaled),
         "worker_requests": resources_of(requested_amounts(pod)),
         "bursts": bursts(trainer_of(template)),
         "hint": hint_in(pod),

@@ -53,7 +53,7 @@ class Arrivals:
             elif self._alone and self._is_wanted(replica):
                 self._tools.ledger.await_return(replica, awaited=False)
                 self._tools.wake()
-                self._word.refused("nobody creates its pod again: its owner is gone", replica)
+                self._word.tell_refused("nobody creates its pod again: its owner is gone", replica)
 
     def keeps_manifest(self, replica: str) -> bool:
         """Whether a bare pod is to be created again."""
@@ -72,7 +72,7 @@ class Arrivals:
                 self._room_given_back.add(replica)
             moved = move is not None and self._alone
             if moved and pod.node and pod.detail is not None and pod.detail.trains:
-                self._word.runs(replica, pod.uid, pod.node)
+                self._word.tell_runs(replica, pod.uid, pod.node)
 
     def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]) -> None:
         """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears.
@@ -85,7 +85,7 @@ class Arrivals:
         if owner is not None and owner.queued and not owner.suspended_for and self._comes(pods):
             found[owner.workload_uid] = self._trouble_since.get(owner.workload_uid, now)
             if now - found[owner.workload_uid] >= self._tools.unschedulable_seconds:
-                self._word.refused(f"Kueue has not admitted {owner} again: it waits in its queue")
+                self._word.tell_refused(f"Kueue has not admitted {owner} again: it waits in its queue")
         for pod in pods:
             replica = replica_of(pod) or ""
             if pod.detail is None or not occupies(pod) or pod.node or not pod.detail.unschedulable:
@@ -93,14 +93,14 @@ class Arrivals:
             if self._is_wanted(replica) and not pod.deleting:
                 found[pod.uid] = self._trouble_since.get(pod.uid, now)
                 if now - found[pod.uid] >= self._tools.unschedulable_seconds:
-                    self._word.refused(f"{pod.name}: {pod.detail.unschedulable}", replica)
+                    self._word.tell_refused(f"{pod.name}: {pod.detail.unschedulable}", replica)
         self._trouble_since = found
         there = {replica_of(pod) for pod in pods}
         for replica in self._order.placement.keys() - there if self._moves else ():
             unheard = self._tools.unheard(replica) if self._is_wanted(replica) else None
             if unheard is not None and unheard.uid not in going:
                 why = f"its pod {unheard.name} was created without a sidecar: the webhook did not answer"
-                self._word.refused(why, replica)
+                self._word.tell_refused(why, replica)
 
     def _comes(self, pods: list[PodInfo]) -> bool:
         """Whether something of what moves is to run, and nothing of it is there."""

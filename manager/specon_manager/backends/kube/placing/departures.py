@@ -104,7 +104,7 @@ class Departures:
             return False
         self._sent_back.add(unheard.uid)
         self._missing_sidecars[replica] = count + 1
-        self._word.sidecar_missing(replica, count + 1)
+        self._word.tell_sidecar_missing(replica, count + 1)
         return True
 
     # -- told to go ------------------------------------------------------------------------------
@@ -130,10 +130,10 @@ class Departures:
         except BlockedError as error:
             self.note_blocked(error, replica)
         except RefusedError as error:
-            self.refused(str(error), replica)
+            self.refuse(str(error), replica)
         except ApiError as error:
             if not (error.throttled or error.conflict):
-                self.refused(str(error), replica)
+                self.refuse(str(error), replica)
         else:
             self._blocked_since.pop(replica, None)
 
@@ -172,27 +172,27 @@ class Departures:
         now = self._tools.monotonic()
         since = self._blocked_since.setdefault(replica, now)
         if now - since >= self._tools.eviction_patience:
-            self.refused(str(error), replica)
+            self.refuse(str(error), replica)
 
     def note_unblocked(self) -> None:
         """Take note that nothing stands against what is written for the job as a whole."""
         self._blocked_since.pop("", None)
 
-    def refused(self, why: str, replica: str = "") -> None:
+    def refuse(self, why: str, replica: str = "") -> None:
         """Say that something cannot be made to go; where it trains on for that, it is not told again.
 
         On the way back it is tried until the core wants something else.
         """
-        self._word.refused(why, replica)
+        self._word.tell_refused(why, replica)
         if self._order.fresh_until is not None:
             self._given_up.add(replica)
 
-    def expired(self, error: ExpiredError) -> None:
+    def expire(self, error: ExpiredError) -> None:
         """Say that what permits the ends has grown too old, for whatever was not told to end yet."""
         self._given_up.add("")
         for replica in self._order.ending:
             if any(not pod.deleting for pod in self.left(replica)):
-                self._word.expired(replica, str(error))
+                self._word.tell_expired(replica, str(error))
 
     def is_given_up(self, replica: str = "") -> bool:
         """Whether a replica, or the job as a whole, is not told to end any more by this order."""

@@ -60,7 +60,7 @@ class Placement:
             _log.info("%s: %s", self.order.job, error)
             return
         except ExpiredError as error:
-            self._departures.expired(error)
+            self._departures.expire(error)
         await self._arrivals.release(self._pods())
         await self._arrivals.bring_back(self._pods(), owner)
         await self._arrivals.make_way(self._pods())
@@ -74,15 +74,15 @@ class Placement:
         """Take note at once of a pod that went: before another one of its replica can be seen to run."""
         replica = None if gone is None else replica_of(gone)
         if replica is not None and self.order.ending.get(replica) == "" and self._departures.is_gone(replica):
-            self._word.gone(replica)
+            self._word.tell_gone(replica)
 
     def note_blocked(self, error: BlockedError) -> None:
         """Take note that a disruption budget stands against it; refuse it when that lasts too long."""
         self._departures.note_blocked(error)
 
-    def refused(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
         """Tell the core that the order cannot be carried out."""
-        self._departures.refused(why)
+        self._departures.refuse(why)
 
     # -- the owner's object ----------------------------------------------------------------------
 
@@ -163,13 +163,13 @@ class Placement:
             return
         for replica, told in self.order.ending.items():
             if self._departures.is_gone(replica):
-                self._word.gone(replica, told or None)
+                self._word.tell_gone(replica, told or None)
         if self._moves or self._gang:
             return
         there = {replica_of(pod) for pod in self._pods() if occupies(pod)}
         for replica in spec.replicas:
             if replica not in self.order.placement and replica not in there:
-                self._word.gone(replica)
+                self._word.tell_gone(replica)
 
     def _is_as_ordered(self, owner: OwnerInfo | None) -> bool:
         pods, placement = self._pods(), self.order.placement

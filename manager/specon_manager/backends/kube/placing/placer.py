@@ -103,7 +103,7 @@ class Placer:
                 _log.info("%s: %s", placement.order.job, error)
             except (RefusedError, ApiError) as error:
                 if isinstance(error, RefusedError) or not (error.throttled or error.conflict):
-                    placement.refused(str(error))
+                    placement.refuse(str(error))
             else:
                 backoff.succeed()
                 with contextlib.suppress(TimeoutError):

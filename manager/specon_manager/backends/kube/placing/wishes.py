@@ -9,8 +9,8 @@ from specon_manager.backends.kube.objects.annotation_keys import HELD, SCALED
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import (
     JobWish,
-    asked_workers,
     is_suspended,
+    read_asked_workers,
     workers_of,
 )
 from specon_manager.backends.kube.owners.context import EditedError, RefusedError
@@ -98,5 +98,5 @@ def _size(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobW
     if known.spec.resizing == "restart" and known.runs and not is_suspended(kind, obj):
         raise RefusedError("its number of workers cannot be changed while it runs")
     annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
-    asked = asked_workers(workers, str(annotations.get(SCALED, "")))
+    asked = read_asked_workers(workers, str(annotations.get(SCALED, "")))
     return JobWish(workers=wanted, scaled=None if asked == wanted else f"{asked}:{wanted}")

@@ -28,7 +28,7 @@ class Word:
             return self._order.transaction
         return move.id
 
-    def refused(self, why: str, replica: str = "") -> None:
+    def tell_refused(self, why: str, replica: str = "") -> None:
         """Say that the order cannot be carried out, or not for that replica."""
         name = self.transaction(replica)
         if not self._is_news("refused", name, why):
@@ -37,26 +37,26 @@ class Word:
         if name:
             self._tools.say(JobRefused(job=self._order.job, transaction=name, reason=why))
 
-    def expired(self, replica: str, why: str) -> None:
+    def tell_expired(self, replica: str, why: str) -> None:
         """Say that a replica is not told to end, since what permits it has grown too old."""
         name = self.transaction(replica)
         if self._is_news("expired", name):
             _log.warning("%s: nothing is told to end for %s: %s", self._order.job, name, why)
             self._tools.say(OrderExpired(transaction=name))
 
-    def sidecar_missing(self, replica: str, count: int) -> None:
+    def tell_sidecar_missing(self, replica: str, count: int) -> None:
         """Say that a pod of a replica is sent back, the `count`-th, since it came without a sidecar."""
         name = self.transaction(replica)
         if self._is_news("sidecar-missing", replica, str(count)):
             self._tools.say(SidecarMissing(transaction=name, replica=replica, count=count))
 
-    def gone(self, replica: str, incarnation: str | None = None) -> None:
+    def tell_gone(self, replica: str, incarnation: str | None = None) -> None:
         """Say that nothing is left of a replica, or of one incarnation of it."""
         if self._is_news("gone", replica, incarnation or ""):
             why = "no pod of it runs"
             self._tools.say(ReplicaGone(replica=replica, incarnation=incarnation, evicted=True, reason=why))
 
-    def runs(self, replica: str, incarnation: str, node: str) -> None:
+    def tell_runs(self, replica: str, incarnation: str, node: str) -> None:
         """Say that an incarnation runs; that it may have been told before the order does no harm."""
         if self._is_news("runs", incarnation):
             self._tools.say(ReplicaStarted(replica=replica, incarnation=incarnation, node=node))

@@ -117,7 +117,7 @@ def restore(
         *((each.members, transactions[name]) for name, each in kept.items()),
         *((whole.members[job], transactions[each.id]) for job, each in whole.transactions.items()),
     ):
-        replicas |= _standing(replicas, flying, members, now)
+        replicas |= _restore_members(replicas, flying, members, now)
     for name in given_up:
         job = jobs[job_of(name)]
         jobs[job.name] = msgspec.structs.replace(job, release_due=now)
@@ -137,7 +137,7 @@ def restore(
         state = group_replicas(state, name, now, occupied=False)
     at = (each.updated_at for each in whole.by_job.values())
     return Restored(
-        state=state.flattened(),
+        state=state.flatten(),
         open=kept,
         closings=closings,
         whole=whole,
@@ -235,7 +235,7 @@ def _to_run(replica: Replica) -> Replica:
     )
 
 
-def _standing(
+def _restore_members(
     replicas: Mapping[str, Replica], transaction: Transaction, members: tuple[Member, ...], now: float
 ) -> dict[str, Replica]:
     """Return the replicas of a transaction as its record has them, and what has to end with them."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from specon_manager.core.state import State
-from specon_manager.core.waiting import Waiting, waiting_of
+from specon_manager.core.waiting import Waiting, list_waits
 
 _SECONDS: Final = 5.0
 
@@ -16,7 +16,7 @@ class Waits:
         self,
         *,
         seconds: float = _SECONDS,
-        work_out: Callable[[State, float], Mapping[str, Waiting]] = waiting_of,
+        work_out: Callable[[State, float], Mapping[str, Waiting]] = list_waits,
     ) -> None:
         """Ask `work_out` every so many `seconds` at most."""
         self._seconds, self._work_out = seconds, work_out

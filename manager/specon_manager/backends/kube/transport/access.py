@@ -113,7 +113,7 @@ async def service_account_access(
         loader = InClusterConfigLoader(str(token_file), str(ca_file))  # type: ignore[no-untyped-call]
         loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
 
-    return await _opened(load, connections)
+    return await _open_access(load, connections)
 
 
 async def kubeconfig_access(
@@ -147,7 +147,7 @@ async def kubeconfig_access(
             setattr(configuration, field, getattr(fresh, field))
         configuration.api_key = fresh.api_key
 
-    return await _opened(load, connections)
+    return await _open_access(load, connections)
 
 
 def _refuse_impersonation(file: str, context: str | None) -> None:
@@ -167,7 +167,7 @@ def _refuse_impersonation(file: str, context: str | None) -> None:
         )
 
 
-async def _opened(load: Load, connections: int) -> Access:
+async def _open_access(load: Load, connections: int) -> Access:
     import yaml  # noqa: PLC0415  (what kubeconfigs are read with)
     from kubernetes.aio.client.configuration import Configuration  # noqa: PLC0415
     from kubernetes.aio.config import ConfigException  # noqa: PLC0415

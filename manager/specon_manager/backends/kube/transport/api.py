@@ -26,7 +26,7 @@ from specon_manager.backends.kube.transport.call import (
     lines_of,
     text_of,
 )
-from specon_manager.backends.kube.transport.caller import Caller, ObserveCall, Sleep
+from specon_manager.backends.kube.transport.caller import CallSender, ObserveCall, Sleep
 from specon_manager.backends.kube.transport.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -77,7 +77,7 @@ class Api:
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Speak to `server` (a URL) with `token`, or by `access`; `seconds` is the limit of one call."""
-        self._caller = Caller(
+        self._caller = CallSender(
             access or direct_access(server, token), seconds=seconds, observe=observe, rng=rng, sleep=sleep
         )
         self._seconds = seconds

@@ -27,7 +27,7 @@ ObserveCall = Callable[[str, str, str, float], None]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Caller:
+class CallSender:
     """Sends calls to one API server; raises ApiError (it said no) or ApiUnavailableError (nobody knows)."""
 
     def __init__(

@@ -171,7 +171,7 @@ class Rivals:
         for each in configurations:
             with self._api.reading.of(MUTATING_WEBHOOKS.kind, "of some release"):
                 services |= set(webhook_namespaces(each))
-                mark = kept_by(each) if _ours_in(each) else ""
+                mark = find_keeper(each) if _ours_in(each) else ""
                 marks.add(mark)
                 if each["metadata"].get("name") == self._configuration:
                     keeper = mark
@@ -189,7 +189,7 @@ class Rivals:
         return bool(other.namespaces and self._namespaces) and self._namespaces.isdisjoint(other.namespaces)
 
 
-def kept_by(configuration: Mapping[str, Any]) -> str:
+def find_keeper(configuration: Mapping[str, Any]) -> str:
     """Return the Lease, as namespace/name, of who keeps a webhook configuration; empty where nobody says."""
     metadata = configuration.get("metadata") or {}
     return str((metadata.get("annotations") or {}).get(KEPT_BY, ""))

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.certificates.served import ServedCertificate, 
 from specon_manager.backends.kube.certificates.store import CertificateStore, PodAuthorities, StoreSettings
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reading import Reading
-from specon_manager.backends.kube.transport.rivals import KEPT_BY, kept_by
+from specon_manager.backends.kube.transport.rivals import KEPT_BY, find_keeper
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
@@ -162,7 +162,7 @@ async def test_a_configuration_that_another_manager_keeps_is_left_alone(cluster,
     rival = ""
     bundle = await store.keep()
     assert cluster.bundles == [ca_bundle(bundle)] * 2
-    assert kept_by(cluster.configuration) == "specon/manager"
+    assert find_keeper(cluster.configuration) == "specon/manager"
 
 
 async def test_an_empty_secret_is_filled(cluster, store):

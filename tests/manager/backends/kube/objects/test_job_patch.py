@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.objects.job_patch import (
     SWITCHES,
     JobWish,
-    asked_workers,
     is_suspended,
     job_patch,
+    read_asked_workers,
     workers_of,
 )
 from support.kube.job_objects import KINDS, job_object
@@ -117,13 +117,13 @@ def test_a_wish_that_cannot_be_does_not_cut_off_a_head():
 )
 def test_what_its_user_asks_for_is_read_from_the_mark(workers, mark, asked):
     """As long as the object says what we wrote; a mark that cannot be read says nothing."""
-    assert asked_workers(workers, mark) == asked
+    assert read_asked_workers(workers, mark) == asked
 
 
 @given(st.integers(0, 10**5), st.text(max_size=12))
 def test_no_mark_is_an_error(workers, mark):
     """Whatever somebody writes into it: a number comes out."""
-    assert asked_workers(workers, mark) >= 0
+    assert read_asked_workers(workers, mark) >= 0
 
 
 @given(

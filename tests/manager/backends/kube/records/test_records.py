@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.records import migration_record, progress_record, records
+from specon_manager.backends.kube.records import migration_status, progress_record, records
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_record import read_migration
 from specon_manager.backends.kube.records.progress_record import read_progress
@@ -240,7 +240,7 @@ _NEVER_ABSENT = {"starts", "crashes", "moves", "failedMoves", "disrupted", "move
 @given(
     nonsense
     | st.dictionaries(
-        fields_of(migration_record.MigrationStatus),
+        fields_of(migration_status.MigrationStatus),
         nonsense,
     ),
     nonsense,
@@ -278,7 +278,7 @@ def test_a_migration_moves_only_replicas_of_its_namespace():
 
 def test_a_label_makes_no_move_ours_unless_it_is_one_of_our_ids():
     """Other values are as if there were none: the object is somebody's request."""
-    metadata = {"namespace": "default", "name": "m", "labels": {migration_record.MOVE_LABEL: "evil"}}
+    metadata = {"namespace": "default", "name": "m", "labels": {migration_status.MOVE_LABEL: "evil"}}
     assert not read_migration({"metadata": metadata})[0].ours
 
 
@@ -296,9 +296,9 @@ def test_long_words_are_cut_to_what_the_schema_takes():
     [
         ("trainingprogresses", (), progress_record.ProgressStatus),
         ("trainingprogresses", ("checkpoint",), records.CheckpointStatus),
-        ("migrations", (), migration_record.MigrationStatus),
+        ("migrations", (), migration_status.MigrationStatus),
         ("migrations", ("record",), records.ReplicaRecord),
-        ("migrations", ("averages",), migration_record.Averages),
+        ("migrations", ("averages",), migration_status.Averages),
     ],
 )
 def test_the_schema_has_exactly_the_fields_that_are_written(file, path, record):
