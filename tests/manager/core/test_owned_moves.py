@@ -150,6 +150,24 @@ def orders_of(actions):
     return [action for action in actions if isinstance(action, PlaceJob)]
 
 
+@pytest.mark.parametrize("taken_back", ["first", "last"])
+def test_a_job_that_is_over_in_mid_move_needs_no_proof(taken_back):
+    """Its owner takes back the replica that moves, and the other one is complete: nothing is left to show."""
+    cluster = running(2, present=2, workers=2, min_workers=1)
+    cluster.post(ev.MoveRequested(id=MOVE, replica=A1, target="node-1"))
+    cluster.carry_out()
+    assert cluster.state.transaction_of(A1).state is TransactionState.VERIFYING
+    if taken_back == "first":
+        cluster.edit("default/a", 1)
+        cluster.die(A, 0)
+    else:
+        cluster.die(A, 0)
+        cluster.edit("default/a", 1)
+    assert cluster.state.jobs["default/a"].ended_at == cluster.now
+    assert cluster.state.replicas[A1].phase is Phase.ABSENT
+    assert (last(cluster).state, last(cluster).witnesses[A1].proven) == (TransactionState.SUCCEEDED, False)
+
+
 def failed():
     """Let neither node restore A."""
     cluster = moving(TransactionState.COMING)

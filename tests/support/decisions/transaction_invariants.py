@@ -134,7 +134,12 @@ def _check_end(state: State, over: Transaction) -> None:
 
 
 def _check_proof(state: State, over: Transaction) -> None:
-    """See that what was ended goes on from its checkpoint, unless the training is over."""
+    """See that what was ended goes on from its checkpoint, unless the training is over.
+
+    It may be over in mid-move: its owner takes back the replica that moves, and all others are complete.
+    """
+    if state.jobs[over.job].ended_at is not None:
+        return
     about = [state.replicas[name] for name in over.concerned if name in state.replicas]
     if any(each.ended or (each.leaving is not None and each.leaving.purpose == "complete") for each in about):
         return
