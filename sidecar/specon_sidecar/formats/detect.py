@@ -305,7 +305,7 @@ class Candidate:
         own = counter_of(line)
         if own is not None:
             return self._own.complete(sample, own)
-        if b"%|" in line:
+        if b"%|" in line or b"% " in line:
             around.take(line)
         return sample if around.bar is None else self._bars.complete(sample, around.bar)
 

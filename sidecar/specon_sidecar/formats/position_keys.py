@@ -37,6 +37,8 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "it": 4,
     "i": 4,
     "num_updates": 5,
+    "nupdates": 5,
+    "n_updates": 5,
     "batch": 6,
     "episode": 7,
     "episodes": 7,
