@@ -11,7 +11,7 @@ from typing import Final
 
 from specon_sidecar.formats import layout
 from specon_sidecar.formats.counters import counter_of
-from specon_sidecar.formats.languages import LOSS, translate
+from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
@@ -33,11 +33,11 @@ _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|n(?:um)?_?updates"
     rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|epochs?(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples
     rb"[\"']?(?:\.{3})?+\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
-    rb"(?:\s{0,4}+(?:/|of\s)\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
+    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
     rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
 )
@@ -65,7 +65,7 @@ _SUMMARY: Final = b"_runtime'"
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
 _PLACE_WITHIN: Final = re.compile(
-    rb"(?<=[A-Za-z])\s(?i:at|after|in|for|on)\s(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
+    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on)\s(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
 )
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
@@ -79,7 +79,11 @@ _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d
 
 NAMED: Final = re.compile(
     _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
-    rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(?:\[\s?(?=[^\[\],]{1,24}\]))?+(" + NUMBER + rb")"
+    rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
+    + _IN_CALL
+    + rb"(?:\[\s?(?=[^\[\],]{1,24}\]))?+("
+    + NUMBER
+    + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
 _NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?))\Z")
@@ -133,8 +137,7 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
-        if not line.isascii() and LOSS in line:
-            line = translate(line)
+        line = translate(line)
         if line.startswith(_TUPLE):
             line = line.replace(b"', ", b": ")
         lowered = line.lower()

@@ -45,7 +45,20 @@ _SAME_LOSS: Final = frozenset(
 
 # Words for the whole beside its parts: `loss_vae` beside `loss_recon` and `loss_kl`.
 _WHOLE: Final = frozenset(
-    {"vae", "elbo", "joint", "full", "combined", "overall", "objective", "all", "sum", "net", "model", "final"},
+    {
+        "vae",
+        "elbo",
+        "joint",
+        "full",
+        "combined",
+        "overall",
+        "objective",
+        "all",
+        "sum",
+        "net",
+        "model",
+        "final",
+    },
 )
 
 # Names where more is better. Those that no other kind of log prints are also followed where there is no
@@ -158,7 +171,9 @@ _SIDES: Final = (
     ),
     (
         "losses of a policy and its critic (reinforcement learning)",
-        re.compile(r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|(?:.*_)?loss_?(?:actor|policy|pi)"),
+        re.compile(
+            r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|(?:.*_)?loss_?(?:actor|policy|pi)"
+        ),
         re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|(?:.*_)?loss_?(?:critic|value|vf|v)"),
     ),
 )

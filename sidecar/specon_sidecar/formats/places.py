@@ -3,6 +3,7 @@
 from typing import Final
 
 from specon_sidecar.formats.epochs import Epochs
+from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.position_keys import STEP_KEYS
 
 # `batch 800/34064` counts within an epoch, and beside an epoch `iter 250/3766` does too: no totals of the
@@ -26,6 +27,7 @@ class Places:
         self._grown_over = 0
         self._alone: tuple[float, int] | None = None
         self._stays = False
+        self._laps = Laps()
 
     def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -47,6 +49,8 @@ class Places:
                 return step, epoch, of_step, epochs
         elif epoch is not None and self._is_numbered_through(epoch, step):
             return step, epoch, of_step, epochs
+        if epoch is None and step_rank == _BATCH:
+            return self._laps.through(step, of_step)[0], None, total, epochs
         if epoch is not None:
             step, total = self.epochs.through(epoch, epochs, step, of_step)
         return step, epoch, total, epochs

@@ -16,7 +16,9 @@ from specon_sidecar.formats.sample import Sample
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
 _COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.\d)"
-_OF: Final = rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+_OF: Final = (
+    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+)
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
@@ -68,7 +70,7 @@ _HEADING: Final = re.compile(
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|took|done|finished|ended|complete|global_step|\d\d:\d\d))"
+    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
