@@ -33,7 +33,8 @@ _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|n(?:um)?_?updates"
     rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)"
+    rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples
     rb"[\"']?(?:\.{3})?+\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
@@ -65,7 +66,8 @@ _SUMMARY: Final = b"_runtime'"
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
 _PLACE_WITHIN: Final = re.compile(
-    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on)\s(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
+    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on)\s"
+    rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
 )
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
@@ -81,6 +83,7 @@ NAMED: Final = re.compile(
     _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
     rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
     + _IN_CALL
+    # `loss: [2.1/2.2]`, but not of a list
     + rb"(?:\[\s?(?=[^\[\],]{1,24}\]))?+("
     + NUMBER
     + rb")"

@@ -29,4 +29,4 @@ def translate(line: bytes) -> bytes:
     """Return the line with the words that it is read by in English."""
     if line.isascii() or not any(one in line for one in _SIGNS):
         return line
-    return _ANY.sub(lambda found: _ENGLISH[found[0]], line)
+    return _ANY.sub(lambda found: _ENGLISH[found[0]], line).replace(b"  ", b" ")

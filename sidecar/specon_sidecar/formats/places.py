@@ -56,7 +56,7 @@ class Places:
         return step, epoch, total, epochs
 
     def _is_length(self, step: int | None, epoch: float | None) -> bool:
-        """Whether `Epoch 3 | Steps: 300` says how long an epoch is: the number stays while the epochs go on."""
+        """Whether `Epoch 3 | Steps: 300` says how long an epoch is: it stays while the epochs go on."""
         if step is None or epoch is None:
             return False
         before, self._alone = self._alone, (epoch, step)

@@ -205,13 +205,9 @@ class Surroundings:
 
     def _look(self, line: bytes) -> None:
         if b"%|" in line or b"% " in line:
-            found = _BAR.match(line)
-            if found is not None:
-                if not _OTHER_BAR.match(line):
-                    self.bar = Bar(int(found[2]), int(found[3]))
-                line = line[found.end() :].partition(b"]")[2]
-                if len(line) < _SHORTEST:
-                    return
+            line = self._behind_bar(line)
+            if len(line) < _SHORTEST:
+                return
         text = strip(line).text
         if self._is_heading(text):
             return
@@ -231,10 +227,24 @@ class Surroundings:
         bar = _BAR_IN_WORDS.search(text) if "progress on" in lowered else None
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
-        begins = _BEGINS.search(text) if "start" in lowered else None
+        if any(map(lowered.__contains__, _PLURALS)):
+            self._look_for_length(text)
+
+    def _behind_bar(self, line: bytes) -> bytes:
+        """Take the state of a bar at the head of a line; return what stands behind it."""
+        found = _BAR.match(line)
+        if found is None:
+            return line
+        if not _OTHER_BAR.match(line):
+            self.bar = Bar(int(found[2]), int(found[3]))
+        return line[found.end() :].partition(b"]")[2]
+
+    def _look_for_length(self, text: bytes) -> None:
+        """Take a sentence that says for how long the training runs."""
+        begins = _BEGINS.search(text)
         if begins is not None:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
-        said = _FOR.search(text) if any(map(lowered.__contains__, _PLURALS)) else None
+        said = _FOR.search(text)
         if (
             said is not None
             and _TRAINS.search(text)
