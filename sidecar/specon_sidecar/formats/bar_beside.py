@@ -8,7 +8,7 @@ import msgspec
 from specon_sidecar.formats.sample import Sample
 
 # A bar without a name, which counts the training.
-_BAR: Final = re.compile(rb"\s{0,8}+\d{1,3}%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+) \[")
+_BAR: Final = re.compile(rb"\s{0,8}+\d{1,3}%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+) \[")
 
 
 # So many records that were written in one go end near enough to the bar behind them: they tell how many

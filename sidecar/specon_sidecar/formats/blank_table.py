@@ -20,11 +20,17 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 2000
 _NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){3,64}+")
+# Names of two words, where two blanks or more keep the names apart.
+_GAP: Final = re.compile(r"\s{2,}")
+# A last cell that says how long the row took: `1.2s`.
+_SECONDS: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?s")
 _PLACES: Final = (b"tep", b"poch", b"ter", b"TEP", b"POCH", b"TER")
 # DeepXDE's `loss.dat`: the losses of the training, as many of the test, and the metrics.
 _VECTORS: Final = b"# step, loss_train, loss_test"
 _FRACTION: Final = re.compile(r"(\d{1,15})/(\d{1,15})")
 _TOTAL: Final = "total"
+_FEWEST: Final = 3
+_ENDS: Final = frozenset({*(str(digit).encode() for digit in range(10)), b"s", b"m"})
 _STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
 
 
@@ -53,8 +59,10 @@ class BlankTable(LineParser):
         if self._vectors:
             return self._vector(line.split())
         columns = self._columns
-        if columns and line.lstrip()[:1] and line.rstrip()[-1:].isdigit():
+        if columns and line.lstrip()[:1] and line.rstrip()[-1:] in _ENDS:
             cells = strip(line).text.decode("utf-8", "replace").split()
+            if cells and _SECONDS.fullmatch(cells[-1]):
+                cells[-1] = cells[-1][:-1]
             if len(cells) == len(columns) and cells[0][:1].isdigit():
                 return self._row(cells)
         if any(one in line for one in _PLACES):
@@ -76,7 +84,11 @@ class BlankTable(LineParser):
         text = strip(line).text.decode("utf-8", "replace").rstrip()
         if not _NAMES.fullmatch(text):
             return
-        columns = text.lstrip("# \t").split()
+        named = text.lstrip("# \t")
+        columns = named.split()
+        apart = _GAP.split(named)
+        if _FEWEST <= len(apart) < len(columns) and all(name.count(" ") <= 1 for name in apart):
+            columns = apart
         places = [position_of(name) for name in columns]
         if not any(one is not None and one[0] in _STEP_OR_EPOCH for one in places):
             return

@@ -33,6 +33,8 @@ _OWN: Final = re.compile(
     rb"(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
+    # `[1000] train_loss=2.1` of CLU
+    rb"|(?<=\[)(?P<alone>\d{1,12}+)\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
 )
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
@@ -52,7 +54,8 @@ def counter_of(line: bytes) -> Counted | None:
     found = _OWN.match(text)
     if found is not None:
         of_epochs = found["epochs"] is not None or found["bare_epochs"] is not None
-        return Counted(int(found["i"] or found["bare"] or found["of_unit"]), int(found["n"] or 0), of_epochs)
+        count = found["i"] or found["bare"] or found["alone"] or found["of_unit"]
+        return Counted(int(count), int(found["n"] or 0), of_epochs)
     found = _AFTER.search(text) if b"fter " in text else None
     return None if found is None else Counted(int(found["after"]), 0)
 

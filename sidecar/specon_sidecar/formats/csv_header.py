@@ -16,7 +16,8 @@ from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import leading_stamp
 
-_SEPARATORS: Final = (",", ";", "\t")
+_SEPARATORS: Final = (",", ";", "\t", "|")
+_FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(r"[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+")
 _MOST_COLUMNS: Final = 1024
@@ -42,6 +43,8 @@ class CsvWithHeader(LineParser):
         self._furthest: Sample | None = None
         self._header_again = False
         self._again = False
+        self._above: list[str] = []
+        """Cells of the line before, within a frame: the first line of a header of two."""
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the new header if it looks like one."""
@@ -59,6 +62,8 @@ class CsvWithHeader(LineParser):
                     return None if self._comes_again(sample) else sample
         if self.choice.may_count(line.lower()) or line.startswith(b"r,l,t"):
             self._take_header(line.decode("utf-8", "replace"))
+        elif line[:1] == b"|" and not columns:
+            self._above = _cells(line.decode("utf-8", "replace"), _FRAME)
         return None
 
     def _comes_again(self, sample: Sample) -> bool:
@@ -81,6 +86,8 @@ class CsvWithHeader(LineParser):
         text = text.removeprefix("\ufeff")
         for separator in _SEPARATORS:
             columns = _cells(text, separator)
+            if separator == _FRAME and not all(columns) and len(columns) == len(self._above):
+                columns = [f"{a} {b}".strip() for a, b in zip(self._above, columns, strict=True)]
             is_ended = len(columns) > 1 and not columns[-1]
             if is_ended:
                 columns.pop()
@@ -112,6 +119,13 @@ def _place(sample: Sample) -> float:
 
 
 def _cells(text: str, separator: str) -> list[str]:
+    if separator == _FRAME:
+        inner = text.strip()
+        return (
+            [cell.strip() for cell in inner[1:-1].split(separator)]
+            if inner[:1] == inner[-1:] == _FRAME
+            else []
+        )
     if '"' in text:
         try:
             cells = next(csv.reader([text], delimiter=separator), [])

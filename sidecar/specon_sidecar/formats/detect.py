@@ -305,7 +305,7 @@ class Candidate:
         own = counter_of(line)
         if own is not None:
             return self._own.complete(sample, own)
-        if b"%|" in line:
+        if b"%|" in line or b"% " in line:
             around.take(line)
         return sample if around.bar is None else self._bars.complete(sample, around.bar)
 
@@ -378,7 +378,7 @@ class Candidate:
                 return known and head_over and self._finite >= ENOUGH_WITHOUT_PLACE
             return strong and self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
         if self._places and (strong or (self._last is not None and self._last.step is not None)):
-            return self._finite >= ENOUGH and strong
+            return self._finite >= (_PLACES if ended and self.format.needs_place else ENOUGH) and strong
         return self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
 
     def report(self, lines: int) -> Evidence:

@@ -65,5 +65,5 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     def sought(self) -> tuple[bytes, ...]:
         """Return bytes of which one is in each line that the family has a use for."""
         context = () if self.context is None else (self.context[0],)
-        bar = b"%|" if self.bar_beside else b""
-        return tuple(one for one in (self.needles[0], *context, self.skip_after, bar) if one)
+        bars = (b"%|", b"% ") if self.bar_beside else ()
+        return tuple(one for one in (self.needles[0], *context, self.skip_after, *bars) if one)

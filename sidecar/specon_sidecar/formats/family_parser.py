@@ -68,7 +68,7 @@ class FamilyParser(LineParser):
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this line."""
         beside = self._beside
-        if beside is not None and b"%|" in line:
+        if beside is not None and (b"%|" in line or b"% " in line):
             bar = beside.take(line)
             if bar is not None:
                 return self._with_bar(line, beside, *bar)

@@ -11,7 +11,7 @@ from typing import Final
 
 from specon_sidecar.formats import layout
 from specon_sidecar.formats.counters import counter_of
-from specon_sidecar.formats.languages import LOSS, translate
+from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
@@ -31,12 +31,14 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|num_updates"
+    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|n(?:um)?_?updates"
     rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|epochs?(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
-    rb"[\"']?\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
+    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)"
+    rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    # `Step... (100 | Loss: 2.1` is of the Flax examples
+    rb"[\"']?(?:\.{3})?+\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
-    rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
+    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
     rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
 )
@@ -53,11 +55,23 @@ _SETS: Final = re.compile(
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
 _MOST_WORDS: Final = 3
+# The step before it is that of the training: `step 20/60000 (epoch 1/100)`.
+_BEHIND: Final = re.compile(rb"\((?i:epoch)\s?\d")
 _BATCH: Final = STEP_KEYS["batch"]
 # `[500/50000] loss 0.1 | batch 16` and `Episode 3 | steps 200` have their place elsewhere on the line.
 _LENGTHS: Final = (b"batch", b"steps")
 # The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
 _SUMMARY: Final = b"_runtime'"
+# A line of Darknet about one of its layers, many times an iteration.
+_OF_LAYER: Final = b" Avg (IOU: "
+# `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
+_PLACE_WITHIN: Final = re.compile(
+    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on)\s"
+    rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
+    rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
+)
+# The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
+_TUPLE: Final = b"('"
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
@@ -67,14 +81,31 @@ _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d
 
 NAMED: Final = re.compile(
     _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
-    rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(" + NUMBER + rb")"
+    rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
+    + _IN_CALL
+    # `loss: [2.1/2.2]`, but not of a list
+    + rb"(?:\[\s?(?=[^\[\],]{1,24}\]))?+("
+    + NUMBER
+    + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
 _NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
-BARE: Final = re.compile(_BEGIN + rb"(" + _TEXT + rb"(?: " + _TEXT + rb"){0,4}+)\s{1,8}+(" + NUMBER + rb")")
-"""Pairs without a sign: `Loss 2.92e+00 (2.95e+00)`, `train loss 3.33`, `avg loss so far is 0.5`."""
+BARE: Final = re.compile(
+    _BEGIN
+    + rb"("
+    + _TEXT
+    + rb"(?: "
+    + _TEXT
+    + rb"){0,4}+)\s{1,8}+(?:\d{1,12}+\s{1,4}+(?=-?\d{1,12}+\.\d))?+("
+    + NUMBER
+    + rb")"
+)
+"""Pairs without a sign: `Loss 2.92e+00 (2.95e+00)`, `train loss 3.33`, `avg loss so far is 0.5`.
+
+Of an integer and a fraction behind it the fraction is the value: `Train loss 13 2.51`.
+"""
 
 
 class KeyValue(LineParser):
@@ -109,10 +140,11 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
-        if not line.isascii() and LOSS in line:
-            line = translate(line)
+        line = translate(line)
+        if line.startswith(_TUPLE):
+            line = line.replace(b"', ", b": ")
         lowered = line.lower()
-        if not self.choice.may_count(lowered) or _SUMMARY in line:
+        if not self.choice.may_count(lowered) or _SUMMARY in line or _OF_LAYER in line:
             return None
         shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
@@ -131,7 +163,8 @@ class KeyValue(LineParser):
             return None
         if len(found) > 1:
             self.choice.note(found)
-        if not mixed and rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
+        plain = not mixed and shown is line and rank is None and time is None and b"rank" not in lowered
+        if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
         step, epoch, total, epochs = self._through(*read_places(text))
         return Sample(
@@ -150,7 +183,8 @@ class KeyValue(LineParser):
             self.choice.count_episodes()
         shown = strip_terminal(line)
         # What stands in a bar is for the format of bars.
-        return _BAR.sub(b" ", shown) if b"%|" in shown else shown
+        shown = _BAR.sub(b" ", shown) if b"%|" in shown else shown
+        return _PLACE_WITHIN.sub(b":", shown, count=1) if _PLACE_WITHIN.search(shown) else shown
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -284,6 +318,8 @@ def read_places(
             epoch, epochs = to_float(number), to_step(of) if of else None
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
+    if epochs is not None and of_step is not None and _BEHIND.search(text):
+        epochs = None
     if of_step is None and named.lower() in _LENGTHS:
         step, step_rank = _place_beside_length(step, step_rank, episode, text)
     return step, step_rank, of_step, epoch, epochs, total
@@ -332,6 +368,6 @@ def _place_spans(line: bytes, body: int) -> layout.Places | None:
             epoch, epochs = number, of
         elif kind is Position.TOTAL_STEPS:
             total = number
-    if of_step is None and _may_be_length(line, body):
+    if (of_step is None and _may_be_length(line, body)) or _BEHIND.search(line, body):
         return None
     return layout.Places(step, step_rank, of_step, epoch, epochs, total)

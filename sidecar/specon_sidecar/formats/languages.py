@@ -1,19 +1,23 @@
-"""Names of metrics in Chinese and Japanese, put into English: `训练损失: 1.5` is `train loss: 1.5`."""
+"""Names of metrics and epochs in other languages, put into English: `训练损失: 1.5` is `train loss: 1.5`."""
 
 import re
 from typing import Final
 
-LOSS: Final = "失".encode()
-"""Bytes that each line with a loss in these languages holds."""
+# One of these is in each line that is put into English: looked for before anything else.
+_SIGNS: Final = tuple(
+    one.encode() for one in ("失", "실", "poca", "poque", "rdida", "поха", "エポック", "에폭", "에포크")
+)
 
 _WORDS: Final = {
-    **dict.fromkeys(("训练", "訓練", "学習"), "train "),
-    **dict.fromkeys(("验证", "驗證", "検証"), "val "),
-    **dict.fromkeys(("测试", "測試", "テスト"), "test "),
+    **dict.fromkeys(("Época", "época", "Époque", "époque", "Эпоха", "эпоха"), "Epoch"),
+    **dict.fromkeys(("エポック", "에폭", "에포크", "轮次"), "epoch "),
+    **dict.fromkeys(("训练", "訓練", "学習", "학습", "훈련"), "train "),
+    **dict.fromkeys(("验证", "驗證", "検証", "검증"), "val "),
+    **dict.fromkeys(("测试", "測試", "テスト", "테스트"), "test "),
     "平均": "mean ",
     **dict.fromkeys(("总", "總"), "total "),
-    **dict.fromkeys(("损失", "損失"), "loss"),
-    **dict.fromkeys(("准确率", "準確率"), "accuracy"),
+    **dict.fromkeys(("损失", "損失", "손실", "Pérdida", "pérdida"), "loss"),
+    **dict.fromkeys(("准确率", "準確率", "정확도"), "accuracy"),
     "\N{FULLWIDTH COLON}": ":",
     "\N{FULLWIDTH COMMA}": ", ",
 }
@@ -23,4 +27,6 @@ _ANY: Final = re.compile(b"|".join(map(re.escape, _ENGLISH)))
 
 def translate(line: bytes) -> bytes:
     """Return the line with the words that it is read by in English."""
-    return _ANY.sub(lambda found: _ENGLISH[found[0]], line)
+    if line.isascii() or not any(one in line for one in _SIGNS):
+        return line
+    return _ANY.sub(lambda found: _ENGLISH[found[0]], line).replace(b"  ", b" ")

@@ -40,7 +40,7 @@ _ANY_LOSS: Final = 100
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
 # What is followed instead of a score, whenever it comes, and has no "loss" in its name.
-_BETTER_NEEDLES: Final = (b"rew", b"return", b"entropy")
+_BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
 _FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 _LAST_RESORT: Final = 300

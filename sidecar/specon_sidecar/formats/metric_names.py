@@ -14,7 +14,9 @@ SUM_OF_PARTS: Final = "sum of loss parts"
 PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
 
 # A part of the name that makes it something else than the training loss.
-VALIDATION: Final = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+VALIDATION: Final = frozenset(
+    {"val", "valid", "validation", "va", "vld", "eval", "evaluation", "test", "testing", "tst", "dev"}
+)
 NO_LOSS: Final = frozenset(
     {
         *("scale", "scaler", "scaling", "weight", "weights", "coef", "coefficient", "factor", "ratio"),
@@ -26,7 +28,7 @@ NO_LOSS: Final = frozenset(
 # Words that tell a series of the training from its counterpart of validation, but not what is measured.
 _OF_TRAINING: Final = frozenset(
     {
-        *("train", "training", "trainer", "learn", "step", "epoch", "batch"),
+        *("train", "training", "trainer", "tr", "trn", "learn", "step", "epoch", "batch", "minibatch"),
         *("avg", "average", "mean", "running", "total"),
     },
 )
@@ -38,6 +40,24 @@ _SAME_LOSS: Final = frozenset(
     {
         *("smooth", "smoothed", "ema", "current", "cur", "last", "now", "raw", "scaled", "unscaled"),
         *("local", "global", "reduced", "micro", "iter", "iteration", "per", "token", "sample", "item"),
+    },
+)
+
+# Words for the whole beside its parts: `loss_vae` beside `loss_recon` and `loss_kl`.
+_WHOLE: Final = frozenset(
+    {
+        "vae",
+        "elbo",
+        "joint",
+        "full",
+        "combined",
+        "overall",
+        "objective",
+        "all",
+        "sum",
+        "net",
+        "model",
+        "final",
     },
 )
 
@@ -59,6 +79,9 @@ _MORE_IS_BETTER: Final = _SCORES | {
         "map",
         "map50",
         "return",
+        "ret",
+        "eprewmean",
+        "episode_score",
     ),
 }
 _LESS_IS_BETTER: Final = frozenset(
@@ -78,6 +101,7 @@ _LESS_IS_BETTER: Final = frozenset(
             "trl",
             "tel",
             "cost",
+            "inertia",
         ),
     },
 )
@@ -88,6 +112,9 @@ _NO_REWARD: Final = frozenset(
         *("var", "variance", "max", "running", "discount", "threshold", "clip", "code", "shaping", "len"),
     },
 )
+# `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
+_EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
+_MEANS: Final = frozenset({"average", "avg", "mean", "total"})
 # What is followed where a log prints neither a loss nor a score.
 _ERRORS: Final = frozenset(
     {
@@ -122,7 +149,7 @@ SCORE_NEEDLES: Final = (
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
-    b"entropy",
+    *(b"entropy", b"score"),
 )
 
 _FEWEST_PARTS: Final = 2
@@ -144,8 +171,10 @@ _SIDES: Final = (
     ),
     (
         "losses of a policy and its critic (reinforcement learning)",
-        re.compile(r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|loss_?(?:actor|policy|pi)"),
-        re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|loss_?(?:critic|value|vf|v)"),
+        re.compile(
+            r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|(?:.*_)?loss_?(?:actor|policy|pi)"
+        ),
+        re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|(?:.*_)?loss_?(?:critic|value|vf|v)"),
     ),
 )
 
@@ -201,6 +230,9 @@ def find_whole_loss(names: Iterable[str]) -> str | None:
     "avg_loss_target" is that of "origin_loss_target" and "cluster_loss_target". Two parts at least.
     """
     said = {name: frozenset(measured_words(name)) for name in names}
+    wholes = [name for name, of in said.items() if of - {"loss"} and of - {"loss"} <= _WHOLE]
+    if len(wholes) == 1:
+        return wholes[0]
     if len(said) <= _FEWEST_PARTS:
         return None
     found = [one for one in said if all(said[one] < of for name, of in said.items() if name != one)]
@@ -221,12 +253,15 @@ def is_reward(name: str) -> bool:
     found = words(name)
     if is_return(name):
         return False  # a word of programs
+    if found[-1:] == ["score"] and not _EPISODES.isdisjoint(found) and _NO_REWARD.isdisjoint(found):
+        return True
     return not _REWARDS.isdisjoint(found) and _NO_REWARD.isdisjoint(found) and NO_LOSS.isdisjoint(found)
 
 
 def is_return(name: str) -> bool:
-    """Whether a name is "return" and no more: a reward where the log counts episodes."""
-    return words(name) in (["return"], ["returns"])
+    """Whether a name is "return" or "average score" and no more: a reward where the log counts episodes."""
+    found = words(name)
+    return found in (["return"], ["returns"]) or (found[-1:] == ["score"] and _MEANS.issuperset(found[:-1]))
 
 
 def is_last_resort(name: str) -> bool:

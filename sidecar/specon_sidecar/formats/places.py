@@ -3,6 +3,7 @@
 from typing import Final
 
 from specon_sidecar.formats.epochs import Epochs
+from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.position_keys import STEP_KEYS
 
 # `batch 800/34064` counts within an epoch, and beside an epoch `iter 250/3766` does too: no totals of the
@@ -24,6 +25,9 @@ class Places:
         self._grows_by: int | None = None
         self._goes_through = False
         self._grown_over = 0
+        self._alone: tuple[float, int] | None = None
+        self._stays = False
+        self._laps = Laps()
 
     def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -36,7 +40,7 @@ class Places:
     ) -> tuple[int | None, float | None, int | None, int | None]:
         """Return the same, of the numbers that a line prints."""
         if step is None or of_step is None:
-            return step, epoch, total, epochs
+            return (None if self._is_length(step, epoch) else step), epoch, total, epochs
         if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
             if self._is_global(epoch, step):
                 return step, epoch, of_step, epochs
@@ -45,9 +49,20 @@ class Places:
                 return step, epoch, of_step, epochs
         elif epoch is not None and self._is_numbered_through(epoch, step):
             return step, epoch, of_step, epochs
+        if epoch is None and step_rank == _BATCH:
+            return self._laps.through(step, of_step)[0], None, total, epochs
         if epoch is not None:
             step, total = self.epochs.through(epoch, epochs, step, of_step)
         return step, epoch, total, epochs
+
+    def _is_length(self, step: int | None, epoch: float | None) -> bool:
+        """Whether `Epoch 3 | Steps: 300` says how long an epoch is: it stays while the epochs go on."""
+        if step is None or epoch is None:
+            return False
+        before, self._alone = self._alone, (epoch, step)
+        if before is not None and epoch > before[0]:
+            self._stays = step == before[1]
+        return self._stays
 
     def _is_global(self, epoch: float, step: int) -> bool:
         """Whether `Epoch 3/40, Step 100/600` counts steps of the training.

@@ -37,6 +37,8 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "it": 4,
     "i": 4,
     "num_updates": 5,
+    "nupdates": 5,
+    "n_updates": 5,
     "batch": 6,
     "episode": 7,
     "episodes": 7,
@@ -44,7 +46,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
 }
 EPISODE: Final = STEP_KEYS["episode"]
 """Rank of an episode: beside one, `steps` says how long it was."""
-EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "ep"})
+EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "epoche", "epoca", "ep"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
 TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})
 TOTAL_EPOCH_KEYS: Final = frozenset({"total_epochs", "max_epochs", "num_epochs"})

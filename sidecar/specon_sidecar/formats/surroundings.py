@@ -16,7 +16,9 @@ from specon_sidecar.formats.sample import Sample
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
 _COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.\d)"
-_OF: Final = rb"[\"']?\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+_OF: Final = (
+    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+)
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
@@ -41,6 +43,10 @@ _FOR: Final = re.compile(
     + _COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
 )
+# `Starting training..., iters: 1000`
+_BEGINS: Final = re.compile(
+    rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + _COUNT
+)
 # `warmup epochs: 5` and `no improvement for 5 epochs` are no lengths of the training.
 _PART: Final = re.compile(
     rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
@@ -60,20 +66,21 @@ _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
     rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
-    rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
+    rb"(?i:epoch)[\"']?\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|global_step|\d\d:\d\d))"
+    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
-    rb"[^\w]{0,40}+(?i:(?:current|global|train(?:ing)?)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)\s{0,4}+[:=#]?"
+    rb"[^\w]{0,40}+(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)"
+    rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
     rb"(?i:\s(?:step|iteration))?\W{0,40}+$"
 )
 _BAR: Final = re.compile(
-    rb"[^%]{0,80}?(\d{1,3})%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
+    rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
 )
 # The same without a name, as tqdm-loggable writes it: `Progress on: 12.6kit/30.0kit rate:1.1s/it`.
 _BAR_IN_WORDS: Final = re.compile(rb"Progress on: ?[\d.]{1,15}+[kM]?it/([\d.]{1,15}+[kM]?)it rate")
@@ -156,6 +163,7 @@ class Surroundings:
             or "iter" in text
             or "%|" in text
             or "Iter" in text
+            or "% " in text
             or "EPOCH" in text
             or "STEP" in text
             or "rogress on" in text
@@ -176,7 +184,7 @@ class Surroundings:
                 epochs = self._epochs
         if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
             epochs, of_epoch = self._epochs, True
-        if of_epoch and total is not None and step is not None:
+        if of_epoch and total is not None and step is not None and total != self._steps:
             step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
         if total is None and self._steps is not None and step is not None and step <= self._steps:
             total = self._steps
@@ -196,14 +204,10 @@ class Surroundings:
         return self._below.setdefault(name, line) is line
 
     def _look(self, line: bytes) -> None:
-        if b"%|" in line:
-            found = _BAR.match(line)
-            if found is not None:
-                if not _OTHER_BAR.match(line):
-                    self.bar = Bar(int(found[2]), int(found[3]))
-                line = line[found.end() :].partition(b"]")[2]
-                if len(line) < _SHORTEST:
-                    return
+        if b"%|" in line or b"% " in line:
+            line = self._behind_bar(line)
+            if len(line) < _SHORTEST:
+                return
         text = strip(line).text
         if self._is_heading(text):
             return
@@ -223,7 +227,24 @@ class Surroundings:
         bar = _BAR_IN_WORDS.search(text) if "progress on" in lowered else None
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
-        said = _FOR.search(text) if any(map(lowered.__contains__, _PLURALS)) else None
+        if any(map(lowered.__contains__, _PLURALS)):
+            self._look_for_length(text)
+
+    def _behind_bar(self, line: bytes) -> bytes:
+        """Take the state of a bar at the head of a line; return what stands behind it."""
+        found = _BAR.match(line)
+        if found is None:
+            return line
+        if not _OTHER_BAR.match(line):
+            self.bar = Bar(int(found[2]), int(found[3]))
+        return line[found.end() :].partition(b"]")[2]
+
+    def _look_for_length(self, text: bytes) -> None:
+        """Take a sentence that says for how long the training runs."""
+        begins = _BEGINS.search(text)
+        if begins is not None:
+            self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
+        said = _FOR.search(text)
         if (
             said is not None
             and _TRAINS.search(text)

@@ -69,7 +69,7 @@ _FORMATS: Final = (
         "a table whose header line names the columns",
         CsvWithHeader,
         needs_place=True,
-        needles=(b",", b";", b"\t"),
+        needles=(b",", b";", b"\t", b"|"),
         writers="Keras CSVLogger, Lightning metrics.csv, Ultralytics results.csv",
     ),
     Format(

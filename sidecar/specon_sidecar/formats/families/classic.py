@@ -25,6 +25,26 @@ CLASSIC: Final = (
         line=r"^\s*Iteration (?P<step>\d+), loss = (?P<value>" + NUM + r")",
     ),
     Family(
+        name="scikit-learn-iterations",
+        writers="scikit-learn's KMeans and t-SNE, verbose",
+        needles=(b"Iteration ",),
+        line=r"^\s*(?:\[t-SNE\] )?Iteration (?P<step>\d+)(?:, (?=inertia)|: (?=error))"
+        r"(?P<name>inertia|error)(?: =)? (?P<value>" + NUM + r")",
+        metrics=("inertia", "error"),
+    ),
+    Family(
+        name="optimizer-iterations",
+        writers="R's nnet and optim, LIBLINEAR (its f is the loss)",
+        needles=(b"iter ",),
+        line=r"^\s*iter +(?P<step>\d+) (?:value|(?:act .{1,60}? )?f) (?P<value>" + NUM + r")(?:$| \|g\|)",
+    ),
+    Family(
+        name="tflearn",
+        writers="TFLearn",
+        needles=(b"Training Step: ", b"total loss: "),
+        line=r"^Training Step: (?P<step>\d+) +\| total loss: (?P<value>" + NUM + r")",
+    ),
+    Family(
         name="hugectr",
         writers="HugeCTR",
         needles=(b"Iter: ", b"Loss: "),

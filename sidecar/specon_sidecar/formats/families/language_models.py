@@ -25,6 +25,26 @@ LANGUAGE_MODELS: Final = (
         pair=BLANK,
     ),
     Family(
+        name="char-rnn",
+        writers="char-rnn in Torch and TensorFlow",
+        needles=(b" (epoch ", b"train_loss = "),
+        line=r"^(?P<step>\d+)/(?P<total>\d+) \(epoch (?P<epoch>[\d.]+)\), (?P<name>train_loss) = (?P<value>"
+        + NUM
+        + r")",
+    ),
+    Family(
+        name="tacotron2",
+        writers="Tacotron 2 and Flowtron",
+        needles=(b"Train loss ", b" Grad Norm "),
+        line=r"^Train loss (?P<step>\d+) (?P<value>" + NUM + r") Grad Norm ",
+    ),
+    Family(
+        name="wenet",
+        writers="WeNet",
+        needles=(b"TRAIN ", b"Batch ", b" loss "),
+        line=r"\bTRAIN .{0,24}?Batch (?P<epoch>\d+)/(?P<i>\d+) loss (?P<value>" + NUM + r")",
+    ),
+    Family(
         name="llm.c",
         writers="llm.c, main.log",
         needles=(b" trl:",),

@@ -13,6 +13,23 @@ REINFORCEMENT: Final = (
         metrics=(r"[DG]_\w+",),
     ),
     Family(
+        name="baselines",
+        writers="OpenAI Baselines",
+        needles=(b"| eprewmean ",),
+        line=r"^\| (?P<name>eprewmean) +\| (?P<value>" + NUM + r")",
+        metrics=("eprewmean",),
+        above="eprewmean",
+        context=(b"total_timesteps", r"^\| (?:misc/)?total_timesteps +\| (?P<step>[\d.e+]+)"),
+    ),
+    Family(
+        name="spinning-up",
+        writers="Spinning Up, and its loggers elsewhere",
+        needles=(b"AverageEpRet |",),
+        line=r"^\| +(?P<name>AverageEpRet) \| *(?P<value>" + NUM + r")",
+        metrics=("AverageEpRet",),
+        context=(b" Epoch |", r"^\| +Epoch \| *(?P<epoch>\d+)"),
+    ),
+    Family(
         name="stable-baselines3",
         writers="Stable-Baselines3 (of its losses without a reward nothing can be said)",
         needles=(b"|", b"_"),

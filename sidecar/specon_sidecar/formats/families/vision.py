@@ -36,6 +36,20 @@ VISION: Final = (
         metrics=("loss",),
     ),
     Family(
+        name="openpcdet",
+        writers="OpenPCDet",
+        needles=(b"Train: ", b"%)", b"Loss: "),
+        line=r"^\s*Train: +(?P<epoch>\d+)/(?P<epochs>\d+) \( *\d+%\) "
+        r"\[ *(?P<i>\d+)/(?P<n>\d+) \( *\d+%\)\] +Loss: (?P<value>" + NUM + r")",
+    ),
+    Family(
+        name="basicsr",
+        writers="BasicSR and what was made of it (its pixel loss)",
+        needles=(b"[epoch:", b"iter:", b"] l_"),
+        line=r"\[epoch: *(?P<epoch>\d+), iter: *(?P<step>[\d,]+), [^\]]{1,80}\].{1,80}?\] "
+        r"l_(?:g_)?(?:pix|total): (?P<value>" + NUM + r")",
+    ),
+    Family(
         name="paddle-detection",
         writers="PaddleDetection",
         needles=(b"Epoch: [", b"learning_rate: ", b"loss: "),
@@ -64,6 +78,14 @@ VISION: Final = (
         r"|Iter \[(?P<step>\d+)/(?P<total>\d+)\])"
         r"\s+lr: ",
         context=(b", max: ", r"^\s*workflow: .{1,200}, max: (?P<epochs>\d+) epochs"),
+    ),
+    Family(
+        name="swin",
+        writers="Swin Transformer and what was made of it",
+        needles=(b"Train: [", b"eta ", b"loss "),
+        line=r"\bTrain: \[(?P<epoch>\d+)/(?P<epochs>\d+)\]\[(?P<i>\d+)/(?P<n>\d+)\]\s+eta .{1,200}?\bloss ",
+        pair=BLANK,
+        metrics=("loss",),
     ),
     Family(
         name="mmengine",

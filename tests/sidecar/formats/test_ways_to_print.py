@@ -1,0 +1,161 @@
+"""Where scripts print the place of a value: within the pair, after "of", on a line of its own, in a table."""
+
+import pytest
+
+from specon_sidecar.following.lines import LineSplitter
+from specon_sidecar.formats.metric_names import find_whole_loss, goal_of, is_return, is_reward, is_validation
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+
+
+def read(text):
+    reader, splitter = make_reader("auto", FormatOptions()), LineSplitter()
+    samples = reader.read(splitter.feed(text.encode()))
+    rest = splitter.flush()
+    return reader, [*samples, *reader.read([] if rest is None else [rest]), *reader.finish()]
+
+
+def repeat(form, count=14):
+    return "".join(form.format(n=n, m=100 * n, v=3 - n / 10, z=n - 1) for n in range(1, count + 1))
+
+
+def place(sample):
+    return sample.name, sample.step, sample.epoch, sample.total_steps, sample.total_epochs
+
+
+@pytest.mark.parametrize(
+    ("form", "last"),
+    [
+        ("Cost after iteration {m}: {v}\n", ("Cost", 1400, None, None, None)),
+        ("Cost after epoch {n}: {v}\n", ("Cost", None, 14, None, None)),
+        ("Training loss after epoch {n} is {v}\n", ("Training loss", None, 14, None, None)),
+        ("Training loss (for one batch) at step {m}: {v}\n", ("Training loss", 1400, None, None, None)),
+        ("loss at step {m}/9000 = {v}\n", ("loss", 1400, None, 9000, None)),
+        ("Epoch {n} of 40: loss {v}\n", ("loss", None, 14, None, 40)),
+        ("Finished Epoch[{n} of 40]: [Training] loss = {v} * 500\n", ("loss", None, 14, None, 40)),
+        ("Epoch [{n}]/[40] \t Training Loss: {v}\n", ("Training Loss", None, 14, None, 40)),
+        ("('Epoch', {n}, 'loss', {v})\n", ("loss", None, 14, None, None)),
+        ("Step... ({m} | Loss: {v}, Learning Rate: 2e-05)\n", ("Loss", 1400, None, None, None)),
+        ("step {n}/600 (epoch 1/10), loss = {v}\n", ("loss", 14, 1, 600, None)),
+        ("Epoch {n} | Steps: 300 | Loss: {v}\n", ("Loss", None, 14, None, None)),
+        (">>> iter {m} -> loss -> {v}\n", ("loss", 1400, None, None, None)),
+        ("epoch: {n}, loss: [{v}/2.2], time: [4.1]\n", ("loss", None, 14, None, None)),
+        ("Train loss {n} {v}\n", ("Train loss", None, None, None, None)),
+        ("[{m}] learning_rate=0.1, train_loss={v}\n", ("train_loss", 1400, None, None, None)),
+        ("| nupdates: {m} | lr: 0.1 | loss: {v} |\n", ("loss", 1400, None, None, None)),
+        ("Current batch:{n}/200 loss:[ {v}]\n", ("loss", 14, None, None, None)),
+        ("Época {n}/20 - Pérdida: {v}\n", ("loss", None, 14, None, 20)),
+        ("Epoche {n}/20: loss = {v}\n", ("loss", None, 14, None, 20)),
+        ("에폭 {n}/20 - 학습 손실: {v}, 검증 손실: 3.1\n", ("train loss", None, 14, None, 20)),
+        ("Эпоха {n}/20, Loss: {v}\n", ("Loss", None, 14, None, 20)),
+    ],
+)
+def test_line(form, last):
+    """The place of a value is found wherever the line prints it."""
+    _, samples = read(repeat(form))
+    assert place(samples[-1]) == last
+    assert samples[-1].value == pytest.approx(1.6)
+
+
+@pytest.mark.parametrize(
+    ("form", "last"),
+    [
+        ("Epoch {n} of 40 took 2.1s\n  training loss:\t{v}\n", ("training loss", None, 14, None, 40)),
+        ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
+        ("  Learning iteration {n}/1500\n Mean reward: {v}\n", ("Mean reward", 14, None, 1500, None)),
+        ('{{\n "epoch": {n},\n "train_loss": {v}\n}},\n', ("train_loss", None, 14, None, None)),
+        (
+            "[NeMo I 2023-01-01 10:10:00 m.py:1] Step: {m}\n[NeMo I 2023-01-01 10:10:00] Loss: {v}\n",
+            ("Loss", 1400, None, None, None),
+        ),
+    ],
+)
+def test_lines(form, last):
+    """A line of its own places the value below it."""
+    assert place(read(repeat(form))[1][-1]) == last
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "last"),
+    [
+        (
+            "| Epoch | Training Loss | Validation Loss |\n|---|---|---|\n",
+            "| {n} | {v} | 3.1 |\n",
+            ("Training Loss", None, 14, None, None),
+        ),
+        (
+            "| Epoch | Iteration | Mini-batch | Mini-batch |\n| | | Accuracy | Loss |\n|====|\n",
+            "|  {n}  |  {m}  |  12.50%  |  {v}  |\n",
+            ("Mini-batch Loss", 1400, 14, None, None),
+        ),
+        (
+            "  epoch    trn loss    val loss    dur\n-------  ----------  ----------  -----\n",
+            "  {n}    {v}    3.1    1.2s\n",
+            ("trn loss", None, 14, None, None),
+        ),
+        ("iter   tr_logloss   va_logloss\n", "{n}   {v}   3.1\n", ("tr_logloss", 14, None, None, None)),
+    ],
+)
+def test_table(head, row, last):
+    """Tables in frames, under two lines of heading, or with names of two words are read."""
+    assert place(read(head + repeat(row))[1][-1]) == last
+
+
+def test_bar_without_a_frame():
+    """The bar behind a record may have no frame, as notebooks write it."""
+    _, samples = read(repeat("{{'loss': {v}, 'epoch': 0.{n}}}\n  1% {m}/9000 [00:10<14:00, 1.57it/s]\n"))
+    assert place(samples[-1])[1:4:2] == (1400, 9000)
+
+
+def test_bar_that_a_stated_total_confirms():
+    """A bar as long as the stated training is not that of an epoch, though the epochs have headings."""
+    head = "num epochs / epoch数: 4\ntotal optimization steps / 学習ステップ数: 1600\nepoch 1/4\n"
+    bars = repeat("\rsteps:   1%|1    | {m}/1600 [00:10<25:10, 1.0it/s, avr_loss={v}]")
+    assert place(read(head + bars + "\n")[1][-1]) == ("avr_loss", 1400, 1, 1600, 4)
+
+
+def test_total_where_the_training_begins():
+    """`Starting training..., iters: 1000` says how long it is."""
+    reader, _ = read("Starting training..., iters: 1000\n" + repeat("Iter {m}: Train loss {v}\n", 9))
+    assert reader.total.steps == 1000
+
+
+def test_two_rows_with_steps_are_enough_at_the_end():
+    """A short table of losses with steps is one of a training."""
+    _, samples = read("_step,train/loss,train/global_step\n0,1.15,500\n1,0.91,1000\n")
+    assert [one.step for one in samples] == [500, 1000]
+
+
+def test_layers_of_darknet_are_no_series():
+    """What Darknet prints of its layers many times an iteration is not followed."""
+    layer = "v3 (mse loss, Normalizer: (iou: 0.75)) Region 82 Avg (IOU: 0.5), count: 4, total_loss = {v}\n"
+    log = "".join(
+        repeat(layer, 40) + f" {n}: {3 - n / 10}, {3.1 - n / 10} avg loss, 0.001 rate, 1.2 seconds\n"
+        for n in range(1, 9)
+    )
+    reader, samples = read(log)
+    assert (reader.chosen, {one.name for one in samples}, samples[-1].step) == ("darknet", {"avg loss"}, 8)
+
+
+def test_names():
+    """What names of the whole, of rewards and of other data say."""
+    assert find_whole_loss(["loss_vae", "loss_recon", "loss_kl"]) == "loss_vae"
+    assert find_whole_loss(["loss_box", "loss_cls", "loss_obj"]) is None
+    assert is_reward("episode/score")
+    assert is_return("Average Score")
+    assert not is_return("score of the model")
+    assert is_validation("va_logloss")
+    assert goal_of("AverageEpRet") == "max"
+
+
+def test_score_of_episodes_is_the_reward():
+    """Where episodes are counted, their score is followed, and not the loss beside it."""
+    reader, samples = read(repeat("Episode {n}\tAverage Score: {n}.5\tLoss: {v}\n"))
+    assert (samples[-1].name, samples[-1].step, reader.goal) == ("Average Score", 14, "max")
+
+
+def test_losses_of_a_policy_are_not_summed():
+    """The parts of a policy and its critic are no loss together, whatever stands before their names."""
+    reader, samples = read(repeat("[{m}] train/loss/policy -0.1{n} / train/loss/value {v}\n", 20))
+    assert not samples
+    assert "reinforcement" in reader.unclassifiable
