@@ -205,14 +205,14 @@ def _taints(given: Sequence[Mapping[str, Any]]) -> tuple[DeviceTaint, ...]:
 
 
 def _tolerated(given: Mapping[str, Any]) -> Tolerated:
-    seconds = given.get("tolerationSeconds")
-    limited = isinstance(seconds, int) and not isinstance(seconds, bool)
+    said = given.get("tolerationSeconds")
+    seconds = said if isinstance(said, int) and not isinstance(said, bool) else None
     return Tolerated(
         key=_text(given.get("key")),
         value=_text(given.get("value")),
         effect=_text(given.get("effect")),
         exists=given.get("operator") == "Exists",
-        seconds=float(max(0, min(_MOST_SECONDS, seconds))) if limited else None,
+        seconds=None if seconds is None else float(max(0, min(_MOST_SECONDS, seconds))),
     )
 
 
