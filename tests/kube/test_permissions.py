@@ -291,6 +291,17 @@ def test_workloads_of_kueue_are_nobodys_business_unless_their_signal_is_on():
     }
 
 
+def test_devices_are_nobodys_business_unless_their_taints_warn():
+    """They are read, and never written."""
+    more = rendered(settings={"warnings": ["cordon", "device-taint"]}) - rendered(settings={})
+    assert {(one.group, one.resource, one.verb) for one in more} == {
+        ("resource.k8s.io", each, verb)
+        for each in ("resourceslices", "resourceclaims", "devicetaintrules")
+        for verb in ("list", "watch")
+    }
+    assert rendered(settings={"warnings": ["cordon"]}) == rendered(settings={})
+
+
 def test_logs_are_nobodys_business_unless_they_are_relayed():
     """They may hold what a trainer should not have printed."""
     granted = {(one.resource, one.verb) for one in rendered(settings={"log_streams": 10})}

@@ -74,7 +74,11 @@ class SimulatedBackend:
 
     # -- starts ----------------------------------------------------------------------------------
 
-    def _start(self, order: StartReplica) -> None:
+    def take_over(self, order: StartReplica) -> None:
+        """Let what runs already when the simulation begins be up where it is."""
+        self._start(order, runs=True)
+
+    def _start(self, order: StartReplica, *, runs: bool = False) -> None:
         world, job = self._world, self._world.owners.get(order.replica)
         if job is None:
             self._refuse(order, "its job has ended")
@@ -115,13 +119,21 @@ class SimulatedBackend:
             self._resize(job, training.resize_seconds)
         world.place(incarnation)
         self._observation.begin()
-        delay = training.start_seconds
-        if not joins and job.trainer.done > 0:
-            delay += training.restore_seconds
+        delay = 0.0 if runs else self._delay(incarnation, joins=joins)
         if delay > 0:
             world.agenda.at(world.now + delay, self._come_up, incarnation)
         else:
             self._come_up(incarnation)
+
+    def _delay(self, incarnation: Incarnation, *, joins: bool) -> float:
+        """Return how long it takes until what is ordered is up, seconds."""
+        training = incarnation.job.submission.training
+        transaction = self._world.state.transaction_of(incarnation.replica)
+        moves = transaction is not None and transaction.kind is Kind.MOVE
+        if moves and training.move_seconds is not None:
+            return training.move_seconds
+        resumes = not joins and incarnation.job.trainer.done > 0
+        return training.start_seconds + (training.restore_seconds if resumes else 0.0)
 
     def _come_up(self, incarnation: Incarnation) -> None:
         """Let an ordered incarnation train, unless it ended meanwhile."""

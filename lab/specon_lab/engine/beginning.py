@@ -9,7 +9,7 @@ from specon_lab.engine.backend import SimulatedBackend
 from specon_lab.engine.world import World
 from specon_manager.core.orders import order
 from specon_manager.core.state import Measured, State
-from specon_manager.model.actions import Admit
+from specon_manager.model.actions import Admit, StartReplica
 from specon_manager.model.cluster import Claimed, Job, Phase, Replica, Served
 
 _REASON = "it runs there already"
@@ -66,7 +66,10 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         changed_at=beginning.changed_at,
     )
     for action in actions:
-        backend.carry_out(action)
+        if isinstance(action, StartReplica):
+            backend.take_over(action)
+        else:
+            backend.carry_out(action)
     for name, underway in known.items():
         trainer = world.jobs[name].trainer
         trainer.done = trainer.saved = underway.done_seconds

@@ -14,11 +14,16 @@ _NORMAL: Final = NormalDist()
 class Chance:
     """What one world is drawn with; the same seed and number give the same."""
 
-    def __init__(self, seed: int, number: int) -> None:
+    def __init__(self, seed: int | str, number: int) -> None:
         """Take the seed of an answer, and which of its worlds is meant."""
+        self._seed, self._number = seed, number
         self.rng = seed_random(f"{seed}/{number}")
         self._round, self._turn = f"{seed}/{number // FEWEST}", number % FEWEST
         self._shared: dict[str, float] = {}
+
+    def apart(self, what: str) -> "Chance":
+        """Return a chance of its own for what is named: what is drawn with it changes no other draw."""
+        return Chance(f"{self._seed}/{what}", self._number)
 
     def deviate(self, what: str) -> float:
         """Return a standard normal number for what is named.

@@ -103,6 +103,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
                     steps=_steps(replicas),
                     stop_seconds=0.0,
                     restore_seconds=downtime,
+                    move_seconds=downtime,
                     resize_seconds=downtime,
                 ),
             )

@@ -86,11 +86,15 @@ class Worlds:
                 # Its steps are what they are: who is slower was slower before.
                 done[job.name] *= left[job.name] / told.seconds
             part = done[job.name] / (done[job.name] + left[job.name])
+            # Who runs needs it once it is preempted.
+            starts = known.start_seconds(chance if told.waits else chance.apart(job.name), longest)
             training = msgspec.structs.replace(
                 submission.training,
                 seconds=left[job.name] + done[job.name],
                 prints_total=told.basis == "measured" or self._will_print(job),
-                start_seconds=known.start_seconds(chance, longest) if told.waits else 0.0,
+                start_seconds=starts,
+                # From a checkpoint nothing starts sooner than what is moved.
+                restore_seconds=max(0.0, submission.training.restore_seconds - starts),
                 converges=None if converge is None else converge.draw(job, chance, part),
             )
             jobs.append(msgspec.structs.replace(submission, training=training))

@@ -60,6 +60,8 @@ class Training(Struct, frozen=True, kw_only=True):
     """How long a checkpoint takes that was asked for; training goes on meanwhile."""
     restore_seconds: Seconds = 0.0
     """Beyond `start_seconds`, when it goes on from a checkpoint."""
+    move_seconds: Seconds | None = None
+    """The whole of a start that is part of a move; None: as any other that goes on from a checkpoint."""
     stop_seconds: Seconds | None = None
     """From being told to end until nothing is left, without progress; None: its whole grace period."""
     resize_seconds: Seconds = 0.0

@@ -273,6 +273,7 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.JobObserved: owned_jobs.job_observed,
     ev.JobGone: owned_jobs.job_gone,
     ev.ReplicaStarted: lifecycle.replica_started,
+    ev.ReplicaWarned: early_leave.replica_warned,
     ev.StartRefused: lifecycle.start_refused,
     ev.ReplicaGone: lifecycle.replica_gone,
     ev.ReportReceived: _report_received,

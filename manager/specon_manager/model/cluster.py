@@ -83,6 +83,15 @@ class Leaving(Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
+class Warned(Struct, frozen=True, kw_only=True, gc=False):
+    """That an incarnation of a replica is about to lose what it needs, such as a device of its node."""
+
+    incarnation: str
+    why: str
+    leaves_at: float | None = None
+    """When that happens, seconds; None where nobody says."""
+
+
 class Claimed(Struct, frozen=True, kw_only=True, gc=False):
     """Room that is kept free for a waiting job as it becomes free."""
 
@@ -383,6 +392,8 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     """Whether this incarnation was ever given another weight than it began with."""
     leaving: Leaving | None = None
     """Set from the order to end until nothing is left of the incarnation."""
+    warned: Warned | None = None
+    """Of this incarnation or of an earlier one, which counts no more."""
 
     @property
     def active(self) -> bool:

@@ -73,6 +73,17 @@ class ReplicaStarted(Struct, frozen=True, tag=True, kw_only=True):
     """The number of the start that ordered it; None where its owner started it by itself."""
 
 
+class ReplicaWarned(Struct, frozen=True, tag=True, kw_only=True):
+    """What an incarnation of a replica needs is about to be taken from it; or no longer."""
+
+    replica: str
+    incarnation: str
+    why: str = ""
+    """In words; empty: no longer."""
+    leaves_at: float | None = None
+    """When that happens, seconds; None where nobody says."""
+
+
 class StartRefused(Struct, frozen=True, tag=True, kw_only=True):
     """An ordered start did not come about."""
 
@@ -223,6 +234,7 @@ Event = (
     | JobObserved
     | JobGone
     | ReplicaStarted
+    | ReplicaWarned
     | StartRefused
     | ReplicaGone
     | ReportReceived

@@ -60,9 +60,9 @@ class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """SpeCon's scores (section 3.3), unless someone sets others: only their ratios matter."""
 
 
-Warns = Literal["annotation", "cordon", "taint", "condition"]
+Warns = Literal["annotation", "cordon", "taint", "condition", "device-taint"]
 """What may announce that a node is to be emptied: someone's word with a time, a cordon, a taint of those who
-remove nodes, a condition."""
+remove nodes, a condition. A taint of a device announces it of the replicas alone that hold the device."""
 
 
 class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

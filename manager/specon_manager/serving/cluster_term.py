@@ -100,7 +100,11 @@ class Term:
         self.backend = KubeBackend(
             api,
             KubeSettings(
-                watch=WatchSettings(namespaces=settings.watch_namespaces, kueue_moves=settings.kueue_moves),
+                watch=WatchSettings(
+                    namespaces=settings.watch_namespaces,
+                    kueue_moves=settings.kueue_moves,
+                    device_taints="device-taint" in settings.decisions.warnings,
+                ),
                 rooms=RoomSettings(
                     hold=settings.hold_room,
                     priority_class=settings.placeholder_priority_class or "",

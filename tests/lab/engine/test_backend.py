@@ -121,6 +121,16 @@ def test_move_keeps_the_work(monkeypatch, checkpointing):
     ]
 
 
+def test_a_move_may_take_another_time_than_other_starts(monkeypatch):
+    """Where it is given it is all of the start: neither the time of a fresh one nor that of a restore."""
+    times = {"start_seconds": 20.0, "restore_seconds": 5.0, "move_seconds": 3.0, "stop_seconds": 2.0}
+    given = workload(job(0, seconds=100, curve=VAE, **times))
+    policy = scripted(monkeypatch, moves_at(at(60)))
+    outcome = simulate(given, policy, settings=ungated(given), check=Invariants())
+    assert outcome.jobs[0].moves == 1
+    assert outcome.jobs[0].paused_seconds == pytest.approx(20 + 2 + 3)
+
+
 def test_job_that_finishes_while_it_saves_is_not_moved(monkeypatch):
     """A move of a job that ends before its checkpoint is written is rolled back."""
     given = workload(job(0, seconds=52, curve=VAE, save_seconds=10.0))

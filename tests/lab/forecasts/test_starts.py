@@ -326,3 +326,29 @@ def test_who_has_just_begun_will_be_measured():
     silent = msgspec.structs.replace(state.replicas[name].progress, step=7, total_steps=None)
     state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=silent)).flatten()
     assert not Worlds(state, now, seed=0).draw(0, until=1e4).workload.jobs[0].training.prints_total
+
+
+def test_who_is_preempted_starts_again_as_slowly_as_others_start():
+    """A move is as fast as moves were; jobs that run are there at once, whatever a start takes."""
+    state, now = queued()
+    ended = Job(
+        spec=JobSpec(name="default/done", replicas=()),
+        order=9,
+        submitted_at=0.0,
+        admitted_at=0.0,
+        ended_at=100.0,
+        attained_seconds=60.0,
+    )
+    state = msgspec.structs.replace(state, jobs={**state.jobs, ended.name: ended})
+    worlds = Worlds(state, now, seed=0)
+    drawn = [each.training for n in range(19) for each in worlds.draw(n, until=1e4).workload.jobs]
+    assert {each.move_seconds for each in drawn} == {5.0}
+    # One job took 40 s to start, another one no time; what goes on from a checkpoint takes as long as a move.
+    assert {(each.start_seconds, each.restore_seconds) for each in drawn} == {(40.0, 0.0), (0.0, 5.0)}
+    runs = [worlds.draw(n, until=1e4).workload.jobs[0].training.start_seconds for n in range(19)]
+    assert set(runs) == {0.0, 40.0}
+    plain = starts(Worlds(queued()[0], now, seed=0), ["default/job-1"], 19, Bounds(work=1e6), lambda: True)
+    found = starts(worlds, ["default/job-1"], 19, Bounds(work=1e6), lambda: True)
+    assert found.by_job["default/job-1"].median == pytest.approx(
+        plain.by_job["default/job-1"].median, rel=0.02
+    )

@@ -103,3 +103,51 @@ def test_what_has_room_nowhere_stays_as_it_is():
 def test_a_dry_run_orders_nothing():
     """It tells what it would do."""
     assert after_tick(warned(state_of(dry_run=True))).transactions == {}
+
+
+def warned_alone(state, name=FIRST, incarnation=None, **changes):
+    """Let a replica be about to lose what it needs."""
+    incarnation = incarnation or state.replicas[name].incarnation
+    event = ev.ReplicaWarned(replica=name, incarnation=incarnation, **{"why": "its device goes", **changes})
+    return step(state, event, NOW)[0]
+
+
+def test_who_loses_a_device_leaves_and_its_neighbours_stay():
+    """The node takes others as before; who is told no more that it loses one stays, too."""
+    state = warned_alone(state_of(warnings=("device-taint",)))
+    moved = after_tick(state)
+    (move,) = moved.transactions.values()
+    assert (move.replica, move.policy, move.reason) == (FIRST, "early-warning", "its device goes")
+    assert moved.nodes["node-0"].ready
+    assert move.target != "node-0"
+    assert after_tick(warned_alone(state, why="")).transactions == {}
+
+
+def test_what_was_told_of_another_incarnation_or_is_not_to_be_heeded_counts_for_nothing():
+    """The next pod has other devices."""
+    state = state_of(warnings=("device-taint",))
+    assert after_tick(warned_alone(state, incarnation="another")).transactions == {}
+    assert after_tick(warned_alone(state, "default/nobody/worker/0", "x")).transactions == {}
+    assert after_tick(warned_alone(state_of(warnings=("taint",)))).transactions == {}
+    first = warned_alone(state)
+    later = msgspec.structs.replace(first.replicas[FIRST], incarnation="later")
+    assert after_tick(first.with_replica(later)).transactions == {}
+
+
+def test_what_ends_before_its_device_goes_stays():
+    """Where it is known when that is."""
+    state = with_left(state_of(warnings=("device-taint",)), p0=60.0, p1=600.0)
+    for replica in (FIRST, SECOND):
+        state = warned_alone(state, replica, leaves_at=NOW + 300)
+    (move,) = after_tick(state).transactions.values()
+    assert move.replica == SECOND
+
+
+def test_the_end_of_a_move_calls_for_a_tick_while_a_replica_is_to_leave_alone():
+    """As where its node is to be emptied."""
+    state = state_of(at_once=1, warnings=("device-taint",))
+    state = after_tick(warned_alone(warned_alone(state), SECOND))
+    (move,) = state.transactions.values()
+    refused = ev.RoomRefused(transaction=move.id, replica=move.replica, reason="full")
+    over, _ = step(state, refused, NOW)
+    assert frees_what_waits(state, over)

@@ -53,6 +53,7 @@ EVENTS = (
     ev.Paused(reason="the storage is serviced"),
     ev.Paused(reason=None),
     ev.ReplicaStarted(replica=A, incarnation="0001", node="node-0"),
+    ev.ReplicaWarned(replica=A, incarnation="0001", why="its device has a taint", leaves_at=3.0),
     ev.StartRefused(replica=A, start=1, reason="no"),
     ev.ReplicaGone(replica=A, incarnation=None),
     ev.ReportReceived(REPORT),

@@ -102,6 +102,18 @@ VALIDATING_WEBHOOKS: Final = Resource(
 SUBJECT_ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+RESOURCE_CLAIMS: Final = tuple(
+    Resource("resource.k8s.io", version, "resourceclaims", "ResourceClaim") for version in ("v1", "v1beta2")
+)
+"""Of devices, in the versions that are read, the first first."""
+RESOURCE_SLICES: Final = tuple(
+    Resource("resource.k8s.io", version, "resourceslices", "ResourceSlice", namespaced=False)
+    for version in ("v1", "v1beta2")
+)
+DEVICE_TAINT_RULES: Final = tuple(
+    Resource("resource.k8s.io", version, "devicetaintrules", "DeviceTaintRule", namespaced=False)
+    for version in ("v1beta2", "v1alpha3")
+)
 POD_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 

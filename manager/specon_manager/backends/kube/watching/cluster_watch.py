@@ -37,6 +37,8 @@ from specon_manager.backends.kube.transport.resources import (
     PVS,
     Object,
 )
+from specon_manager.backends.kube.watching.device_book import Holder
+from specon_manager.backends.kube.watching.device_watch import DeviceWatch
 from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
 from specon_manager.backends.kube.watching.nodes import NodeBook
 from specon_manager.backends.kube.watching.translate import options_of
@@ -59,6 +61,8 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Between two readings of metrics.k8s.io, where it is served."""
     kueue_moves: KueueMoveSettings = KueueMoveSettings()
     """Whether Kueue's Workloads are followed, by which jobs in its queues are moved."""
+    device_taints: bool = False
+    """Whether claims of devices are followed, for the taints of these."""
     selected: Mapping[str, Any] | None = None
     """A LabelSelector: pods that it means are observed though they have no sidecar; None: no such pods."""
 
@@ -85,6 +89,7 @@ class ClusterWatch:
         self._namespaces = frozenset(settings.namespaces)
         self.ledger = Ledger(remark=remark, reading=api.reading)
         self.nodes = NodeBook()
+        self._devices = DeviceWatch(api, self.wake) if settings.device_taints else None
         self._changes: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
         self._woken = asyncio.Event()
         self._emit: Emit | None = None
@@ -143,6 +148,8 @@ class ClusterWatch:
         self._background.start(self._follow(), "applying what changed", endless=True)
         self._background.start(self._judge_volumes(), "judging volumes", endless=True)
         self._background.start(self._measure(), "measuring nodes", endless=True)
+        if self._devices is not None:
+            self._background.start(self._devices.run(), "following devices", endless=True)
 
     async def end(self) -> None:
         """Stop."""
@@ -248,6 +255,16 @@ class ClusterWatch:
         self._count_foreign()
         for event in (*self.nodes.events(), *jobs):
             self._emit(event)
+        for warning in () if self._devices is None else self._devices.events(self._replica_of):
+            self._emit(warning)
+
+    def _replica_of(self, holder: Holder) -> str | None:
+        """Return the replica that the core knows to run in this pod."""
+        pod = None if self.pods is None else self.pods.items.get((holder.namespace, holder.name))
+        if pod is None or pod.uid != holder.uid or pod.detail is None or pod.detail.identity is None:
+            return None
+        replica = pod.detail.identity.replica
+        return replica if self.ledger.believed_incarnation(replica) == holder.uid else None
 
     def _count_foreign(self) -> None:
         if self.pods is None or self.ledger.foreign == self._foreign:
