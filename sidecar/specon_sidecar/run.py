@@ -86,6 +86,7 @@ class Sidecar:
             watch=_watch(settings),
             process=self._process,
             step=lambda: self._observer.step,
+            by_epochs=lambda: self._observer.by_epochs,
             clock=self._time,
             lease=PauseLease(self._keeper),
             training=self._training.now,
