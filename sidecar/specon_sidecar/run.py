@@ -88,6 +88,7 @@ class Sidecar:
             watch=make_watch(settings),
             process=self._process,
             step=lambda: self._observer.step,
+            by_epochs=lambda: self._observer.by_epochs,
             clock=self._time,
             lease=PauseLease(self._keeper),
             training=self._training.now,

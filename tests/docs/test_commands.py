@@ -17,7 +17,6 @@ from support.packaging.documents import ROOT, Command, commands, pages
 
 ALL = [command for page in pages() for command in commands(page)]
 QUICK = {
-    "cat jobs.yaml": 0,
     "specon classify train.log": 0,
     "specon completion bash": 0,
     "specon classify train.log --classifier specon --alpha 0.01": 0,

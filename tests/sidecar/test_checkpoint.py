@@ -153,6 +153,17 @@ def test_step_of_a_nameless_checkpoint_is_that_of_the_log(tmp_path):
     assert watch.scan(1.0, step=55)[0].step == 40
 
 
+def test_a_checkpoint_of_a_log_of_epochs_is_at_an_epoch(tmp_path):
+    """The step in its name is no place in that log: a move would wait for an epoch that never comes."""
+    watch = CheckpointWatch(tmp_path)
+    watch.scan(0.0, step=2, by_epochs=True)
+    write(tmp_path / "step-00000060.pt")
+    watch.scan(1.0, step=3, by_epochs=True)
+    (found,) = watch.scan(2.0, step=4, by_epochs=True)
+    assert (found.step, found.told) == (3, False)
+    assert [(one.step, one.told) for one in watch.scan(3.0, step=4)] == [(60, True)]
+
+
 def test_a_link_to_a_neighbour_is_not_another_checkpoint(tmp_path):
     """`latest` names a checkpoint that is there under its own name."""
     write(tmp_path / "ckpt-3.pt")

@@ -99,6 +99,41 @@ def test_history_gives_the_scale_and_no_proof():
     assert subject.tick(10.0).gain == pytest.approx(0.005)
 
 
+def epochs(values, start=1):
+    return [f"Epoch {epoch}/40, Loss: {value}".encode() for epoch, value in enumerate(values, start)]
+
+
+def test_a_log_of_epochs_counts_them_as_steps():
+    """Most scripts print no other place: an epoch after the checkpoint's proves a resume as a step does."""
+    subject = observer()
+    subject.take(epochs([2.0, 1.5, 1.2]), 90.0)
+    told = report(subject)
+    assert (told.first.step, told.last.step, told.total_steps, subject.step) == (1, 3, 40, 3)
+    later = observer()
+    later.take_history(epochs([2.0, 1.5, 1.2]), 100.0)
+    later.end_former(100.0, 5.0)
+    later.take(epochs([1.0], start=4), 101.0)
+    told = report(later)
+    assert (told.former.step, told.first.step, told.last.step) == (3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        [b"Epoch 0.5, Loss: 2.0", b"Epoch 1, Loss: 1.5", b"Epoch 1.5, Loss: 1.2", b"Epoch 2, Loss: 1.0"],
+        [b"Epoch 1, step 10, Loss: 2.0", b"Epoch 1, step 20, Loss: 1.5", b"Epoch 2, step 30, Loss: 1.0"],
+    ],
+    ids=["parts of epochs", "steps"],
+)
+def test_epochs_are_no_steps_where_they_count_otherwise(mixed):
+    """Half an epoch is no place that can be compared, and beside steps an epoch is none."""
+    subject = observer()
+    subject.take(mixed, 90.0)
+    assert not subject.by_epochs
+    assert subject.step in {None, 30}
+    assert report(subject).last.step == subject.step
+
+
 def test_nan_at_the_end_of_the_history_is_history():
     """A run that diverged and was resumed before that is not diverging."""
     subject = observer()

@@ -14,8 +14,8 @@ from support.watching.accessibility import findings
 # All in the loop of the browser, which is started once.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PAGES = ("index", "status-page", "metrics", "kubernetes")
-"""One with lists, one with pictures, one with wide tables, one with long commands."""
+PAGES = ("index", "faq", "metrics", "kubernetes")
+"""One with lists, one with terms, one with pictures and wide tables, one with long commands."""
 
 
 @pytest.fixture(scope="module")

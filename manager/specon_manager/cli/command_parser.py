@@ -2,13 +2,13 @@
 
 import argparse
 import contextlib
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
 from specon_manager import __version__
 from specon_manager.cli.commands import COMMANDS, GROUPS, Command
+from specon_manager.model.spelling import suggest_word
 from specon_manager.usage import UsageError
 
 _COLUMN: Final = 18
@@ -19,7 +19,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001  (no other way)
-            meant = _suggest(str(value), action.choices) or f"; {self.prog} --help lists them"
+            meant = suggest_word(str(value), action.choices) or f"; {self.prog} --help lists them"
             raise argparse.ArgumentError(None, f"{str(value)[:80]!r} is no command{meant}")
         super()._check_value(action, value)
 
@@ -30,7 +30,7 @@ class CommandParser(argparse.ArgumentParser):
         flags = [flag for parser in chosen for flag in parser._option_string_actions]  # noqa: SLF001  (as above)
         for word in unknown:
             flag = word.partition("=")[0]
-            if flag.startswith("--") and (meant := _suggest(flag, flags)):
+            if flag.startswith("--") and (meant := suggest_word(flag, flags)):
                 message += meant
         if unknown and chosen:  # the usage of the command, not of all
             chosen[0].error(message)
@@ -93,8 +93,3 @@ def make_parser(
             command.add_arguments(subparser)
             parser.use(subparser.prog)
     return parser
-
-
-def _suggest(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {found[0]}?" if found else ""

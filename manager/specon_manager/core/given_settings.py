@@ -3,6 +3,7 @@
 Job files of the local backend and the configuration of `specon serve` share these keys.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
@@ -12,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from specon_manager.model.queues import Queue
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Seconds, Settings, Warns
+from specon_manager.model.spelling import suggest_word
 from specon_manager.policies.table import policy_named, settings_of
 
 KINDS: Final[Mapping[str, Any]] = {
@@ -29,6 +31,8 @@ KINDS: Final[Mapping[str, Any]] = {
     "tick": Annotated[float, Meta(gt=0, le=1e9)],
 }
 """The type of each key."""
+_GOT: Final = re.compile(r", got `\w+`")  # the value itself follows
+_LONGEST: Final = 400  # characters of what a parser says
 _LINE: Final = 80  # characters of a value that are worth repeating on a terminal
 
 
@@ -47,7 +51,10 @@ def read_settings(
     defaults = Settings() if defaults is None else defaults
     given: dict[str, Any] = {}
     known = (*beside, *KINDS)
-    mistakes += [f"{key}: is not known; use {', '.join(known)}" for key in content if key not in known]
+    use = f"; use {', '.join(known)}"
+    mistakes += [
+        f"{key}: is not known{suggest_word(str(key), known) or use}" for key in content if key not in known
+    ]
     for key, kind in KINDS.items():
         value = content.get(key, UNSET)
         default = getattr(defaults, key)
@@ -96,7 +103,8 @@ def convert(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | 
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         known = _words_of(kind)
-        said = f"must be one of {', '.join(known)}" if known else str(error)
+        said = f"must be one of {', '.join(known)}" if known else _describe_kind(kind)
+        said = said or _GOT.sub("", str(error))
         mistakes.append(f"{place}: {said}, not {cut_value(value)}")
         return UNSET
 
@@ -109,6 +117,20 @@ def _words_of(kind: Any) -> list[str]:
     if not all(get_origin(each) is Literal for each in parts):
         return []
     return [str(word) for each in parts for word in get_args(each)]
+
+
+def _describe_kind(kind: Any) -> str:
+    """Return what a value of this type has to be, in the words beside its bounds; empty without any."""
+    told = (each.description for each in getattr(kind, "__metadata__", ()) if isinstance(each, Meta))
+    return next((f"must be {each}" for each in told if each), "")
+
+
+def describe_no_yaml(error: Exception) -> str:
+    """Return what is wrong with a text that is no YAML, and where, on one line."""
+    at, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if at is None or problem is None:
+        return " ".join(str(error).split())[:_LONGEST]
+    return f"line {at.line + 1}, column {at.column + 1}: {' '.join(problem.split())[:_LONGEST]}"
 
 
 def cut_value(value: object) -> str:

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.admission.instrumentation import HelperVolume
 from specon_manager.backends.kube.interception.desk import InterceptionSettings
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
-from specon_manager.core.given_settings import convert, read_settings
+from specon_manager.core.given_settings import convert, describe_no_yaml, read_settings
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.usage import UsageError
 
@@ -295,7 +295,7 @@ def _content(path: Path | None) -> Mapping[str, Any]:
     except OSError as error:
         raise UsageError(f"--config: {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config: {path}: not YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"--config: {path}: not YAML: {describe_no_yaml(error)}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -57,6 +57,7 @@ class Checkpoints:
         watch: CheckpointWatch | None,
         process: Trainer | None,
         step: Callable[[], int | None],
+        by_epochs: Callable[[], bool] = lambda: False,
         clock: Time,
         asker: Asker = ask,
         lease: PauseLease | None = None,
@@ -67,6 +68,8 @@ class Checkpoints:
     ) -> None:
         """Prepare; `step` tells the last step in the log, `watch` is None without a declared path.
 
+        `by_epochs` tells whether the log counts epochs alone.
+
         Without a lease no trainer is asked to pause. `training` is a clock that stands still while the
         trainer is stopped: a file that it does not write then is not complete for that. What the trainer
         tells of counts within `volumes`; None: anywhere.
@@ -75,6 +78,7 @@ class Checkpoints:
         self._watch = watch
         self._process = process
         self._step = step
+        self._by_epochs = by_epochs
         self._time = clock
         self._ask = asker
         self._training = training or clock.now
@@ -156,7 +160,9 @@ class Checkpoints:
         if self._watch is None:
             return []
         async with self._scanning:
-            found = await asyncio.to_thread(self._watch.scan, self._training(), self._step())
+            found = await asyncio.to_thread(
+                self._watch.scan, self._training(), self._step(), by_epochs=self._by_epochs()
+            )
         if found and found[-1].step is not None:
             known = self._digests.get((found[-1].path, found[-1].fingerprint))
             self.newest = _message(found[-1], known)

@@ -53,9 +53,9 @@ class _Entry(Struct):
     preexisting: bool
     """Whether it was there, unchanged, since the first scan: then it is older than any request."""
     step: int | None
-    """The trainer's step when this content was first seen, until the checkpoint's own is known."""
-    told: bool = False
-    """Whether it is the checkpoint's own."""
+    """The trainer's step when this content was first seen."""
+    own: int | None = None
+    """The step that the checkpoint tells itself."""
     complete: bool = False
     whole: bool = False
     """Whether it was looked at, and lacks nothing."""
@@ -86,11 +86,12 @@ class CheckpointWatch:
         self.passed_over = ""
         """What was passed over last because it cannot be looked at, in words; empty for nothing."""
 
-    def scan(self, now: float, step: int | None = None) -> list[Candidate]:
+    def scan(self, now: float, step: int | None = None, *, by_epochs: bool = False) -> list[Candidate]:
         """Look once and return the complete checkpoints, oldest first; the newest of them lacks nothing.
 
         `now` is seconds on a clock that never goes back; `step` is the trainer's last step in its log, the
-        step of a checkpoint that does not tell its own. Raises OSError where the path cannot be read,
+        step of a checkpoint that does not tell its own. `by_epochs`: the log counts epochs alone, so
+        the steps that checkpoints tell are no places in it. Raises OSError where the path cannot be read,
         TooManyEntriesError beyond the bound.
         """
         seen: dict[str, _Entry] = {}
@@ -101,16 +102,14 @@ class CheckpointWatch:
                 entry = _Entry(found.fingerprint, found.declared, now, self._first_scan, step)
             if not entry.complete and self._is_complete(found, now - entry.since):
                 entry.complete = True
-                told = self._step(Path(found.path), entry.declared)
-                if told is not None:
-                    entry.step, entry.told = told, True
+                entry.own = self._step(Path(found.path), entry.declared)
             seen[found.path] = entry
         for path, entry in self._entries.items():
             if any(path == unseen or path.startswith(f"{unseen}/") for unseen in self._finder.unseen):
                 seen.setdefault(path, entry)  # it may be as it was
         self._entries = seen
         self._first_scan = False
-        return self._complete()
+        return self._complete(by_epochs=by_epochs)
 
     def known(self) -> dict[Path, Fingerprint]:
         """Return what is older than a request made now: complete, or never changed before our eyes."""
@@ -127,10 +126,10 @@ class CheckpointWatch:
             (new.lacking for new in self._entries.values() if new.lacking and not new.preexisting), ""
         )
 
-    def _complete(self) -> list[Candidate]:
+    def _complete(self, *, by_epochs: bool) -> list[Candidate]:
         order = sorted(
             (
-                (entry.fingerprint.written_ns, entry.step or 0, path)
+                (entry.fingerprint.written_ns, (entry.step if entry.own is None else entry.own) or 0, path)
                 for path, entry in self._entries.items()
                 if entry.complete and not entry.lacking
             ),
@@ -141,12 +140,13 @@ class CheckpointWatch:
         complete = []
         for _, _, path in order:
             entry = self._entries[path]
+            told = entry.own is not None and not by_epochs
             if not entry.lacking:
                 complete.append(
                     Candidate(
                         path=Path(path),
-                        step=entry.step,
-                        told=entry.told,
+                        step=entry.own if told else entry.step,
+                        told=told,
                         fingerprint=entry.fingerprint,
                         declared=entry.declared,
                         marked=self._marker is not None,

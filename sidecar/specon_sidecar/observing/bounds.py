@@ -14,14 +14,25 @@ _MOST: Final = 1e18
 _MOST_STEPS: Final = 2**62
 
 
-def bound_observation(seen: tuple[Sample, float] | None, now: float) -> Observation | None:
-    """Return a sample that was seen at a time; a value that is not finite travels without its number."""
+def bound_observation(
+    seen: tuple[Sample, float] | None, now: float, *, by_epochs: bool = False
+) -> Observation | None:
+    """Return a sample that was seen at a time; a value that is not finite travels without its number.
+
+    `by_epochs`: its log counts epochs alone, so its epoch is its step.
+    """
     if seen is None:
         return None
     sample, at = seen
+    step = whole_epoch(sample.epoch) if by_epochs and sample.step is None else sample.step
     name = sample.name[:MAX_TEXT].encode("utf-8", "replace").decode()
     value = sample.value if math.isfinite(sample.value) else None
-    return Observation(name=name, value=value, age=max(0.0, now - at), step=bound_step(sample.step))
+    return Observation(name=name, value=value, age=max(0.0, now - at), step=bound_step(step))
+
+
+def whole_epoch(epoch: float | None) -> int | None:
+    """Return the epoch as a number that counts, None for a part of one."""
+    return int(epoch) if epoch is not None and math.isfinite(epoch) and epoch == int(epoch) else None
 
 
 def bound_step(step: int | None) -> int | None:

@@ -33,6 +33,7 @@ from specon_sidecar.observing.bounds import (
     bound_observation,
     bound_share,
     bound_step,
+    whole_epoch,
 )
 from specon_sidecar.observing.reported import ReportReader
 from specon_sidecar.observing.state import Kept, State
@@ -74,6 +75,7 @@ class Observer:
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
         self._former: tuple[Sample, float] | None = None
+        self._parts_of_epochs = False
         self._began_at = now
         self._wall: float | None = None
         self._begin: bytes | None = None
@@ -190,9 +192,19 @@ class Observer:
         return self._first is not None
 
     @property
+    def by_epochs(self) -> bool:
+        """Whether the log names whole epochs and never a step: then each epoch counts as one."""
+        return self.curve.step is None and self.curve.epoch is not None and not self._parts_of_epochs
+
+    @property
     def step(self) -> int | None:
         """The trainer's last step in the log."""
-        return self.curve.step
+        return whole_epoch(self.curve.epoch) if self.by_epochs else self.curve.step
+
+    @property
+    def total_steps(self) -> int | None:
+        """How many steps the whole run has, as its log tells."""
+        return self.curve.total_epochs if self.by_epochs else self.curve.total_steps
 
     @property
     def last(self) -> Sample | None:
@@ -235,7 +247,7 @@ class Observer:
 
     def prime(self, lines: Sequence[bytes]) -> None:
         """Show the reader the head of a log that was read before: its header, and which metrics there are."""
-        self._reader.read(lines)
+        self._note_epochs(self._reader.read(lines))
         if self._validating is not None:
             self._validating.validation()  # it is in the state already
 
@@ -259,8 +271,8 @@ class Observer:
 
     def end_former(self, now: float, age: float) -> None:
         """Take note of how far the incarnation before came, whose last line is `age` seconds old."""
-        if self.curve.step is not None:
-            self._former = Sample("", math.nan, self.curve.step), now - age
+        if self.step is not None:
+            self._former = Sample("", math.nan, self.step), now - age
 
     def tick(self, now: float, paused: float = 0.0) -> Judgement:
         """Close the interval at `now` and return the judgement after it.
@@ -308,11 +320,11 @@ class Observer:
             category=judgement.category,
             category_age=max(0.0, now - judgement.since),
             reason=(self.trouble or "; ".join(filter(None, (judgement.reason, self.remark))))[:MAX_TEXT],
-            first=bound_observation(self._first, now),
-            last=bound_observation(self._last, now),
+            first=bound_observation(self._first, now, by_epochs=self.by_epochs),
+            last=bound_observation(self._last, now, by_epochs=self.by_epochs),
             former=bound_observation(self._former, now),
             gain=gain,
-            total_steps=bound_step(self.curve.total_steps),
+            total_steps=bound_step(self.total_steps),
             expected_gain=bound_estimate(self.curve.expected_gain(gain, self._settings.interval)),
             remaining_seconds=bound_estimate(self.curve.remaining_seconds()),
             confidence=judgement.confidence,
@@ -354,7 +366,7 @@ class Observer:
             curve=self.curve.state,
             judgement=msgspec.structs.replace(self.judgement, since=age),
             goal=self.goal,
-            first=bound_observation(self._first, now),
+            first=bound_observation(self._first, now, by_epochs=self.by_epochs),
             former=bound_observation(self._former, now),
             validation=self.validation,
             lines=self.lines,
@@ -388,6 +400,7 @@ class Observer:
         if not samples:
             return
         self.samples += len(samples)
+        self._note_epochs(samples)
         self.steps.saw(now)
         self.trouble = None
         samples = self._of_the_goal(samples, now)
@@ -399,6 +412,12 @@ class Observer:
         if self._first is None:
             self._first = samples[0], self._came(samples[0], now)
         self._last = samples[-1], now
+
+    def _note_epochs(self, samples: Sequence[Sample]) -> None:
+        """Note whether the log names parts of epochs: these are no place that can be counted."""
+        self._parts_of_epochs |= any(
+            sample.epoch is not None and whole_epoch(sample.epoch) is None for sample in samples
+        )
 
     def _came(self, sample: Sample, now: float) -> float:
         """Return when a sample came that is read now: by its own time, but not before this sidecar did."""
@@ -448,6 +467,7 @@ class Observer:
         return [sample for sample in samples if sample.name == samples[-1].name]
 
     def _recall(self, samples: list[Sample], now: float) -> None:
+        self._note_epochs(samples)
         for sample in self._of_the_goal(samples, now) if samples else ():
             self.curve.add(sample, now)
             if not math.isfinite(sample.value):

@@ -22,7 +22,7 @@ class Narrator:
         """Yield the lines to print after an interval."""
         yield from self.changes(observer)
         judgement = observer.judgement
-        total = "" if observer.curve.total_steps is None else f"/{observer.curve.total_steps}"
+        total = "" if observer.total_steps is None else f"/{observer.total_steps}"
         step = "-" if observer.step is None else f"{observer.step}{total}"
         yield (
             f"step {step:>12}  value {_number(judgement.value):>10}  gain {_number(judgement.gain):>9}"

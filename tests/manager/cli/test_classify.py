@@ -75,7 +75,17 @@ def test_finished_log_is_told_whole(capsys, log):
     assert drawn[-1].endswith("ccc")
 
 
-@pytest.mark.parametrize("form", ["[{}] train/loss={:.5f}\n", "Epoch {}/1000, Loss: {:.5f}\n"])
+def test_a_log_of_epochs_is_promised_a_move(capsys, tmp_path):
+    """Where a log counts epochs alone each of them is a step, as the sidecar reports it."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"Epoch {n}/1000, Loss: {loss(n):.5f}\n" for n in range(1, 1001)))
+    _, out, _ = classify(capsys, path)
+    assert "first     2.2604 at epoch 1\n" in out
+    assert "have been movable from epoch" in out
+    assert "each epoch counts as a step" in out
+
+
+@pytest.mark.parametrize("form", ["[{}] train/loss={:.5f}\n", "Epoch {}.5, Loss: {:.5f}\n"])
 def test_a_log_without_steps_is_promised_no_move(capsys, tmp_path, form):
     """The manager would refuse it, since no resume could be proven; a pattern that reads steps mends it."""
     path = tmp_path / "train.log"

@@ -17,6 +17,7 @@ from specon_manager.views.jobs import job_row
 from specon_manager.views.latest import latest
 from specon_manager.views.replicas import top_of
 from specon_manager.views.transactions import rows_of
+from specon_sidecar.wire import Checkpoint
 from support.decisions.changed_worlds import W0, W1, G, runs
 from support.runtime.remote_cluster import RemoteCluster
 
@@ -81,6 +82,7 @@ async def test_a_dry_run_names_the_node_of_each_replica(remote, capsys):
     assert capsys.readouterr().out.splitlines() == [
         f"{G} would be moved as a whole: nothing prevents it",
         "  worker/0, worker/1: node-0 -> node-3",
+        "but: no checkpoint of it has been seen yet: if none comes in time, the move is rolled back",
     ]
     assert await run(migrate, remote, W0, "--to", "node-3", "--dry-run", "-o", "json") == 0
     told = json.loads(capsys.readouterr().out)
@@ -88,6 +90,15 @@ async def test_a_dry_run_names_the_node_of_each_replica(remote, capsys):
     assert await run(migrate, remote, "g", "--to", "node-9", "--dry-run") == 1
     assert capsys.readouterr().out.startswith(f"{G} would not be moved: no room for all 2 replicas on node-9")
     assert remote.asked == []
+
+
+async def test_a_dry_run_of_a_job_that_saves_has_no_doubt(remote, capsys):
+    """Once one checkpoint has been seen the next one is likely."""
+    state = remote.cluster.state
+    saved = msgspec.structs.replace(state.replicas[W0].progress, checkpoint=Checkpoint(step=3, path="/c/3"))
+    remote.cluster.state = state.with_replica(msgspec.structs.replace(state.replicas[W0], progress=saved))
+    assert await run(migrate, remote, "g", "--to", "node-3", "--dry-run") == 0
+    assert "no checkpoint" not in capsys.readouterr().out
 
 
 async def test_a_queued_one_is_told_as_a_whole(remote, capsys):

@@ -54,8 +54,8 @@ def test_whether_room_is_made_may_be_written_without_quotes(given, read):
             "queues[0].limit.cpu: 2 is less than the quota, 4",
         ),
         ({"starvation": 0}, "starvation: Expected `float` > 0.0"),
-        ({"starvation": "soon"}, "starvation: Expected `float | null`, got `str`"),
-        ({"dry_run": "yes"}, "dry_run: Expected `bool`, got `str`"),
+        ({"starvation": "soon"}, "starvation: Expected `float | null`, not 'soon'"),
+        ({"dry_run": "yes"}, "dry_run: Expected `bool`, not 'yes'"),
     ],
 )
 def test_a_mistake_names_the_field_and_the_value(given, named):

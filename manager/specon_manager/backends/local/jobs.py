@@ -13,16 +13,23 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
 
-from specon_manager.core.given_settings import convert, cut_value, read_settings
+from specon_manager.core.given_settings import convert, cut_value, describe_no_yaml, read_settings
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.settings import Settings
+from specon_manager.model.spelling import suggest_word
 from specon_sidecar import parse
 from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")]
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z",
+        description="lower-case letters, digits and dashes, at most 63",
+    ),
+]
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
@@ -166,7 +173,7 @@ def read_job_file(text: str) -> JobFile:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise JobFileError([f"not YAML: {' '.join(str(error).split())}"]) from error
+        raise JobFileError([f"not YAML: {describe_no_yaml(error)}"]) from error
     if not isinstance(content, dict):
         raise JobFileError([f"a job file is a mapping with the key `jobs`, not {type(content).__name__}"])
     mistakes: list[str] = []
@@ -255,7 +262,9 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
         if isinstance(defaults.get(key), dict) and isinstance(entry.get(key), dict):
             merged[key] = {**defaults[key], **entry[key]}
     fields = {one.encode_name: one for one in msgspec.structs.fields(LocalJob)}
-    mistakes += [f"{place}.{key}: is not known" for key in merged if key not in fields]
+    mistakes += [
+        f"{place}.{key}: is not known{suggest_word(str(key), fields)}" for key in merged if key not in fields
+    ]
     values: dict[str, Any] = {}
     for name, one in fields.items():
         if name not in merged:

@@ -121,6 +121,8 @@ async def _judge(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
         found, unknown = await remote.objection(row.replica)
         placement, objection = (None, found) if found else (placement, "")
         caveats = (*caveats, unknown) if unknown else caveats
+    if placement is not None:
+        caveats += _doubts(state, wanted.job)
     return MigrateAnswer(
         manager=remote.where,
         job=wanted.job,
@@ -132,6 +134,15 @@ async def _judge(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
         objection=objection or None,
         caveats=caveats,
     )
+
+
+def _doubts(state: State, job: str) -> tuple[str, ...]:
+    """Return what speaks against a success of a move that nothing prevents, in words."""
+    spec = state.jobs[job].spec
+    replicas = (state.replicas.get(name) for name in spec.replicas)
+    if spec.checkpointing != "asked" or any(each and each.progress.checkpoint for each in replicas):
+        return ()
+    return ("no checkpoint of it has been seen yet: if none comes in time, the move is rolled back",)
 
 
 def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> None:

@@ -20,6 +20,7 @@ from specon_sidecar.event_files.event_reader import EventReader
 from specon_sidecar.following.log_choice import is_event_name
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
+from specon_sidecar.observing.bounds import whole_epoch
 
 _ENTRIES: Final = 10_000
 _DEPTH: Final = 4
@@ -42,7 +43,7 @@ class ReadLog(Struct, frozen=True, kw_only=True):
     metric: str | None
     samples: int
     steps: bool
-    """Whether its samples name steps."""
+    """Whether its samples name steps, or whole epochs, which count as such."""
     readings: tuple[Likely, ...] = ()
     """Where no format was recognised: what it could be."""
     proposal: Proposal | None = None
@@ -200,7 +201,8 @@ def _read(folder: Path, path: Path) -> ReadLog | None:
         format=reader.chosen if recognised else None,
         metric=kept.last.name if recognised and kept.last is not None else None,
         samples=kept.count,
-        steps=kept.last is not None and kept.last.step is not None,
+        steps=kept.last is not None
+        and (kept.last.step is not None or whole_epoch(kept.last.epoch) is not None),
         readings=tuple(readings),
         proposal=None if recognised or readings else propose(reading.names.lines),
     )

@@ -20,6 +20,7 @@ from specon_manager.cli.begin.line import Checked, Line, check_lines
 from specon_manager.cli.begin.log_lines import log_lines
 from specon_manager.cli.begin.places import KINDS, Place, places_of
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
+from specon_manager.core.given_settings import describe_no_yaml
 from specon_manager.usage import UsageError
 from specon_manager.views.names import cut
 
@@ -69,7 +70,7 @@ def templates_of(path: Path, text: str, beside: Folder | None) -> list[Template]
     try:
         documents = list(zip(yaml.compose_all(text, yaml.SafeLoader), yaml.safe_load_all(text), strict=True))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not YAML: {' '.join(str(error).split())[:400]}") from error
+        raise UsageError(f"{path}: not YAML: {describe_no_yaml(error)}") from error
     found = []
     for node, content in documents:
         found += [_template(place, beside) for place in places_of(path, node, content)]

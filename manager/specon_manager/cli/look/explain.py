@@ -133,15 +133,16 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
         )
         sys.stdout.write(f"{to_json(told)}\n")
         return 0
-    for line in _first_lines(view, job, waiting, start, movable):
+    of_all = [*changes, *(row for row in moves if row.replica is None)]
+    # What is in flight says why the replicas are as they are.
+    for line in [*_first_lines(view, job, waiting, start, movable), *_change_lines(of_all, ended=False)]:
         print(line)
-    for row in [*changes, *(row for row in moves if row.replica is None)]:
-        print(sentence(row, named=False))
     for replica in replicas:
         rows = [row for row in moves if row.replica == replica]
         for line in [*explanation(state, replica, rows), *log_lines(logs.get(replica))]:
             print(line)
-    last = [describe_decision(decision) for decision in decisions_on(state, {job})]
+    last = _change_lines(of_all, ended=True)
+    last += [describe_decision(decision) for decision in decisions_on(state, {job})]
     last += [printable(f"{each.at} {each.about}: {each.reason}: {each.text}") for each in remarks]
     last += [printable(f"but: {caveat}") for caveat in view.caveats]
     for line in last:
@@ -158,6 +159,11 @@ def _first_lines(
     paused = [printable(f"the manager is paused: {why}; specon resume ends it")] if pause is not None else []
     movability = [] if movable is None else [_in_words(movable, view.state, job)]
     return [*paused, *waiting_lines(waiting, start, view.now), *movability]
+
+
+def _change_lines(rows: Iterable[TransactionRow], *, ended: bool) -> list[str]:
+    """Return, in lines, the changes of the job as a whole that have ended, or those that have not."""
+    return [sentence(row, named=False) for row in rows if (row.ended_at is not None) is ended]
 
 
 async def read_whole(remote: Remote, view: View, concerned: Callable[[State], Iterable[str]]) -> View | str:

@@ -17,7 +17,9 @@ from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 
 _FAILED: Final = 1
-_UNNAMED: Final = "no manager is named (--state DIR of this machine, --context of a cluster), and "
+_UNNAMED: Final = (
+    "no *.specon directory of a manager is here (specon local FILE makes one, --state DIR names one), and "
+)
 _CLUSTER_FLAGS: Final = ("kubeconfig", "context", "manager_namespace", "lease")
 
 Work = Callable[[Remote], Awaitable[int]]

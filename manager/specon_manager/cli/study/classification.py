@@ -21,6 +21,7 @@ from specon_sidecar.formats.reader import Reader
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.surroundings import Total
 from specon_sidecar.formats.table import REGULAR_EXPRESSION
+from specon_sidecar.observing.bounds import whole_epoch
 
 _SCHEMA: Final = 1
 _EXAMPLES: Final = 3
@@ -220,7 +221,9 @@ def _action(found: Classification, course: Course) -> str:
     mark = course.converged_at
     if mark is None:
         return "never have been moved to make room: it had not converged"
-    if found.first is not None and found.last is not None and found.first.step is found.last.step is None:
+    ends = [end for end in (found.first, found.last) if end is not None]
+    by_epochs = all(end.step is None for end in ends)
+    if by_epochs and any(whole_epoch(end.epoch) is None for end in ends):
         return (
             "never have been moved: its log names no steps, so a resume could not be proven;"
             " where its lines hold a number that counts, --pattern with (?P<step>...) reads it"
@@ -230,9 +233,10 @@ def _action(found: Classification, course: Course) -> str:
         again = f"; it grew again {format_times(course.reopened)}, and was wanted where it was then"
     share = _share_after(found, mark)
     left = "" if share is None else f", with {share:.0%} of this log still to come"
+    counts = "; each epoch counts as a step" if by_epochs else ""
     return (
         f"have been movable from {place(mark)} on{left}: asked for a checkpoint, and moved to another node"
-        f" once that was verified, if a growing job needed the room{again}"
+        f" once that was verified, if a growing job needed the room{again}{counts}"
     )
 
 

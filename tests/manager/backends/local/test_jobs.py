@@ -67,7 +67,7 @@ polcy: specon
 budgets: {moves_at_once: -1}
 jobs:
   - {name: a}
-  - {name: b, command: "true", alpha: 2, checkpoint: "signal:KILL", colour: red}
+  - {name: b, comand: "true", alpha: 2, checkpoint: "signal:KILL", colour: red}
   - {name: B!, command: "true", log: "{where}/x", format: toml}
   - {name: c, command: "echo 'open"}
   - {name: c2, command: "true", interval: soon}
@@ -75,17 +75,18 @@ jobs:
 """)
     )
     for expected in (
-        "polcy: is not known",
+        "polcy: is not known; did you mean policy?",
         "budgets: ",
         "jobs[0] (a).command: is missing",
-        "jobs[1] (b).colour: is not known",
+        "jobs[1] (b).colour: is not known\n",
+        "jobs[1] (b).comand: is not known; did you mean command?",
         "jobs[1] (b).alpha: ",
         "jobs[1] (b).checkpoint: 'signal:KILL'",
-        "jobs[2] (B!).name: ",
+        "jobs[2] (B!).name: must be lower-case letters, digits and dashes, at most 63, not 'B!'",
         "jobs[2] (B!).log: the placeholder {where}",
         "jobs[2] (B!).format: ",
         "jobs[3] (c).command: No closing quotation",
-        "jobs[4] (c2).interval: ",
+        "jobs[4] (c2).interval: Expected `float`, not 'soon'",
         "jobs[5]: must be a mapping",
     ):
         assert expected in found, expected
@@ -103,6 +104,7 @@ jobs:
         ("policy: srpt\njobs: [{name: a, command: 'true'}]", "policy: srpt must be told how long"),
         ("parameters: {min: 1}\njobs: [{name: a, command: 'true'}]", "parameters of policy progress"),
         ("jobs: [{name: a, command: 'true'}", "not YAML"),
+        ("jobs:\n  - name: a\n   command: x\n", "not YAML: line 3, column 4: expected <block end>"),
         ("jobs: [{name: a, command: 'true', pattern: 'x(y'}]", "jobs[0] (a).format"),
         (
             "jobs: [{name: a, command: 'true', remaining_gain: 0.001}]",

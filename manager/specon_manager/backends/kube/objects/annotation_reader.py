@@ -6,7 +6,6 @@ we write ourselves is a mistake: a typing error in a key would otherwise silentl
 Anybody may write them, so their number and their length are looked at before anything that could take long.
 """
 
-import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,6 +21,7 @@ from specon_manager.backends.kube.objects.annotation_mistakes import (
     show_value,
 )
 from specon_manager.backends.kube.objects.annotations import ANNOTATIONS, Options
+from specon_manager.model.spelling import suggest_word
 
 MOST: Final = 64
 """Annotations of ours on one object: more than twice as many as there are."""
@@ -107,9 +107,4 @@ def _too_much(annotations: Mapping[Any, Any], ours: Sequence[str]) -> list[str]:
 def _similar(key: str) -> str:
     if len(key) > LONGEST_KEY:
         return ""
-    found = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.8)
-    return (
-        f"; did you mean {found[0]}?"
-        if found
-        else f"; known are {', '.join(one.name for one in ANNOTATIONS)}"
-    )
+    return suggest_word(key, _BY_KEY) or f"; known are {', '.join(one.name for one in ANNOTATIONS)}"
