@@ -7,7 +7,7 @@ import pytest
 
 from support.frameworks.asking_sidecar import AskingSidecar, run_script
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(1800)]
 TORCH = """
 import sys, time
 import specon, torch

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from support.local.stage import Stage
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """Give a folder to run things in, and end whatever was started there."""
+    """Give a folder to run things in, and end whatever was started there; a failure shows what it wrote."""
     stage = Stage(tmp_path)
     yield stage
     stage.close()
+    sys.stdout.write(stage.story())

@@ -2,13 +2,14 @@
 
 import os
 import signal
+from collections.abc import Mapping
 
 import pytest
 
 from specon_manager.core.state import State
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.local.gang_stage import JOB, change_of, gang, starts, trainer_of
-from support.local.stage import NEIGHBOUR, Stage, check_succeeded
+from support.local.stage import NEIGHBOUR, PATIENCE, Stage, check_succeeded
 
 pytestmark = pytest.mark.processes
 
@@ -23,12 +24,13 @@ STATES = [
 WORKERS = 3
 
 
-def moving(stage: Stage, *flags: str, **fields: object) -> None:
+def moving(stage: Stage, *flags: str, deadlines: Mapping[str, float] = PATIENCE, **fields: object) -> None:
     """Write a gang that converges beside a job that does not, while the other node is idle."""
     stage.write_jobs(
         gang(stage, "--restart", *flags, resizing="none", workers=WORKERS, requests={}, **fields),
         {"name": "filler", "command": "true"},  # takes its turn in the round robin
         stage.job(NEIGHBOUR, "--flat"),
+        deadlines=deadlines,
     )
 
 
@@ -81,7 +83,7 @@ def test_a_killed_manager_finishes_the_move(stage: Stage, state: TransactionStat
 
 def test_a_gang_that_does_not_save_trains_on(stage: Stage):
     """Nobody of it is ended."""
-    moving(stage, "--ignore-checkpoint-requests")
+    moving(stage, "--ignore-checkpoint-requests", deadlines={**PATIENCE, "checkpoint": 10})
     _, move = finish(stage)
     assert move.state is TransactionState.ROLLED_BACK
     assert {told["start"] for told in starts(stage)} == {1}

@@ -6,7 +6,7 @@ import pytest
 
 from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.runtime.journal import NAME, recover
-from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.stage import MOVER, NEIGHBOUR, PATIENCE, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 
@@ -62,10 +62,7 @@ def test_a_killed_manager_finishes_the_move(stage: Stage, state: TransactionStat
 
 def test_managers_that_are_killed_again_and_again_finish_the_move(stage: Stage):
     """A move gets through although one manager after the other is killed, each in a later state."""
-    # Five starts of a manager on a busy machine take longer than the deadlines of the other tests.
-    patient = dict.fromkeys(("start", "hold", "checkpoint", "verify"), 60)
-    patient |= {"eviction_margin": 5, "crash_backoff": 0.1}
-    stage.write_move("--forget-on-sigterm", settings={"deadlines": patient})
+    stage.write_move("--forget-on-sigterm", settings={"deadlines": PATIENCE})
     for state in STATES:
         # A request that the sidecar has already is not handed out again: its answer leads on from Reserved.
         if state is not TransactionState.CHECKPOINTING:

@@ -1,6 +1,7 @@
 """A sidecar for tests of trainers: it asks once for a checkpoint, and writes down what it is told."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -12,7 +13,8 @@ import time
 from pathlib import Path
 
 TRAINER = Path(__file__).resolve().parents[3] / "trainer"
-_SECONDS = 120.0
+_HOLDS = 3
+_ENDING_SECONDS = 30.0
 
 
 class AskingSidecar:
@@ -28,10 +30,12 @@ class AskingSidecar:
         self._server.bind(str(self._path))
         self._server.listen(16)
         self._asked = False
+        self._serving = []
         self.messages = []
-        self.saved = threading.Event()
-        """The request was answered."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.held = threading.Event()
+        """The request was answered, and the trainer was told to wait some times since."""
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def environment(self):
@@ -47,14 +51,20 @@ class AskingSidecar:
         return [message[kind] for message in list(self.messages) if kind in message]
 
     def close(self):
-        """Listen no longer."""
+        """Read to its end what trainers said that have ended, and listen no longer."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
+        for serving in self._serving:
+            serving.join()
         self._server.close()
 
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
                 peer, _ = self._server.accept()
-                threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+                serving = threading.Thread(target=self._serve, args=(peer,), daemon=True)
+                self._serving.append(serving)
+                serving.start()
 
     def _serve(self, peer):
         with contextlib.suppress(OSError, ValueError), peer, peer.makefile("rb") as lines:
@@ -64,9 +74,10 @@ class AskingSidecar:
                 for answer in self._answers(message):
                     peer.sendall(json.dumps(answer).encode() + b"\n")
                 if message.get("saved", {}).get("request") and self._ask_at is not None:
-                    self.saved.set()
-                    while True:
+                    for told in itertools.count(1):
                         peer.sendall(b'{"hold": {"request": "1"}}\n')
+                        if told == _HOLDS:
+                            self.held.set()
                         time.sleep(0.2)
 
     def _answers(self, message):
@@ -82,7 +93,8 @@ class AskingSidecar:
 def run_script(command, sidecar, folder, *, until_saved=False, environment=None):
     """Run a script in a folder to its end, or until it has saved and pauses: then it is told to end.
 
-    Returns what it printed.
+    Returns what it printed. How long it takes is what the machine makes of it; the limit of the test ends
+    one that hangs.
     """
     variables = {**os.environ, **(sidecar.environment if sidecar else {}), **(environment or {})}
     output = folder / "output.txt"
@@ -92,17 +104,23 @@ def run_script(command, sidecar, folder, *, until_saved=False, environment=None)
         )
     try:
         if until_saved:
-            end = time.monotonic() + _SECONDS
-            while not sidecar.saved.wait(0.05):
-                assert process.poll() is None, output.read_text()[-3000:]
-                assert time.monotonic() < end, output.read_text()[-3000:]
-            time.sleep(0.5)
+            while not sidecar.held.wait(0.05):
+                assert process.poll() is None, "it ended, and was to wait"
             process.send_signal(signal.SIGTERM)
-        process.wait(_SECONDS)
-    finally:
-        process.kill()
         process.wait()
-    told = output.read_text(errors="replace")
+    finally:
+        _end(process)
+        told = output.read_text(errors="replace")
+        sys.stdout.write(told)
     if not until_saved:
-        assert process.returncode == 0, told[-3000:]
+        assert process.returncode == 0
     return told
+
+
+def _end(process):
+    """End what was started, ranks included: those of a launcher outlive it unless it is told to end."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_SECONDS)
+    process.kill()
+    process.wait()

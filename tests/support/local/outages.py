@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are no package
 
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState
 from specon_manager.runtime.journal import NAME, recover
-from support.local.stage import MOVER, Running, Stage, check_succeeded
+from support.local.stage import MOVER, PATIENCE, Running, Stage, check_succeeded
 
 STEP_SECONDS: Final = 0.01
 MARGIN: Final = 2.0
@@ -53,8 +53,7 @@ class Outages:
         self.stage, self.bound = stage, math.ceil((age + MARGIN) / STEP_SECONDS)
         self._rng = random.Random(seed)
         self._steps = int(longest / STEP_SECONDS)
-        deadlines = dict.fromkeys(("start", "hold", "checkpoint", "verify"), 60)
-        deadlines |= {"eviction_margin": 5, "crash_backoff": 0.1, "checkpoint_age": age}
+        deadlines = {**PATIENCE, "checkpoint_age": age}
         trainer = stage.trainer("--forget-on-sigterm", "--flat", steps=self._steps, step_seconds=STEP_SECONDS)
         job = {"name": MOVER, "command": trainer}
         budgets = {"cooldown": 0, "retry_cooldown": 0}

@@ -8,14 +8,14 @@ import pytest
 
 from support.frameworks.asking_sidecar import AskingSidecar, run_script
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).parents[3]
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 CASES = {
     "transformers": ("hf_trainer.py", ["--steps", "120"], 40),
     "lightning": ("lightning_fit.py", ["--epochs", "3"], 130),
     "keras": ("keras_fit.py", ["--epochs", "3"], 130),
-    "torch": ("pytorch_loop.py", ["--steps", "20000", "--save-every", "10000"], 40),
+    "torch": ("pytorch_loop.py", ["--steps", "6000", "--save-every", "2000"], 40),
     "xgboost": ("xgboost_train.py", ["--rounds", "1000"], 20),
     "lightgbm": ("lightgbm_train.py", ["--rounds", "300"], 20),
 }
