@@ -1,9 +1,13 @@
 """Gangs of several pods with everything real but the cluster: they move as a whole, or not at all."""
 
+import asyncio
+
 import pytest
 
 from fakekube.kinds import JOBS, MIGRATIONS, TRAINING_JOBS
-from support.kube.cluster_stage import ClusterStage
+from specon_manager.backends.kube.placeholder import placeholder_name
+from support.kube.cluster_stage import STATES, ClusterStage
+from support.kube.staged_manager import LEASE_SECONDS, Manager
 
 JOB = "training/gang"
 RANKS = [f"{JOB}/worker/{index}" for index in range(4)]
@@ -43,7 +47,7 @@ async def _elsewhere(stage: ClusterStage) -> str:
 async def _ended_well(stage: ClusterStage, target: str) -> None:
     await stage.ended(LEAD)
     move = stage.move(LEAD)
-    assert (move["state"], move["job"]) == ("Succeeded", JOB), stage.tale()
+    assert (move["state"], move["job"]) == ("Succeeded", JOB), f"{move}\n{stage.tale()}"
     assert move["target"] == f"{target} (4)"
     assert {stage.node_of(rank) for rank in RANKS} == {target}
     step = _from_one_step(stage)
@@ -122,31 +126,86 @@ async def test_one_rank_that_is_to_move_takes_the_others_along(stage):
     await stage.tidy()
 
 
-@pytest.mark.parametrize("state", ["Checkpointing", "Leaving", "Coming", "Verifying"])
-async def test_a_manager_that_is_killed_while_a_gang_moves_is_succeeded_by_one_that_finishes_it(stage, state):
-    first = await stage.manage_and_lead()
+async def _stands(stage: ClusterStage, state: str) -> str:
+    """Ask for a move of all of it, hold it back in that state, and return the target."""
     nodes = await _gang(stage)
     target = next(node for node in stage.nodes if node not in nodes[:1])
-    pods = {stage.pod_of(rank)["metadata"]["name"] for rank in RANKS}
-    if state == "Checkpointing":
-        stage.sidecars.slow |= set(RANKS[1:2])
-    elif state == "Leaving":
-        stage.cluster.kubelet.deaf |= set(sorted(pods)[:1])
-    elif state == "Coming":
-        stage.cluster.kubelet.start_seconds = 5.0
+    pods = sorted(stage.pod_of(rank)["metadata"]["name"] for rank in RANKS)
+    match state:
+        case "Proposed":
+            stage.cluster.kubelet.held |= {placeholder_name("training/please-gang", rank) for rank in RANKS}
+        case "Reserved":
+            stage.sidecars.deaf |= set(RANKS)
+        case "Checkpointing":
+            stage.sidecars.slow |= set(RANKS[1:2])
+        case "Evicting":
+            stage.cluster.kubelet.deaf |= set(pods[:1])
+        case "Restoring":
+            stage.cluster.kubelet.start_seconds = 5.0
     await stage.ask(LEAD, job=JOB, targets=[target])
     if state == "Verifying":
-        await stage.until(lambda: _state(stage) in {"Leaving", "Coming"}, "it goes")
+        await stage.until(lambda: stage.state(LEAD) in {"Evicting", "Restoring"}, "it goes")
         stage.sidecars.mute |= set(RANKS[3:])
-    await stage.until(lambda: _state(stage) == state, f"it is {state}")
+    # Its TrainingJob says Checkpointing of whatever comes before it.
+    await stage.until(lambda: stage.state(LEAD) == state, f"it is {state}")
+    return target
+
+
+async def _goes_on(stage: ClusterStage) -> None:
+    """Hold nothing back any more."""
+    sidecars, kubelet = stage.sidecars, stage.cluster.kubelet
+    for held in (sidecars.deaf, sidecars.slow, sidecars.mute, kubelet.deaf, kubelet.held):
+        held.clear()
+    await stage.cluster.settle()
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_manager_that_is_killed_while_a_gang_moves_is_succeeded_by_one_that_finishes_it(stage, state):
+    first = await stage.manage_and_lead()
+    target = await _stands(stage, state)
     await first.kill()
     await stage.lease_runs_out()
     await stage.manage_and_lead("second")
-    stage.sidecars.slow.clear()
-    stage.sidecars.mute.clear()
-    stage.cluster.kubelet.deaf.clear()
-    await stage.cluster.settle()
+    await _goes_on(stage)
     await _ended_well(stage, target)
+
+
+async def _is_replaced(stage: ClusterStage, leader: Manager) -> Manager:
+    """Let the leader stand still once nothing that it sent is on its way, and return who leads then."""
+    await asyncio.sleep(1.0)
+    leader.freeze()
+    await stage.lease_runs_out()
+    other = await stage.manage_and_lead("second")
+    leader.changes.clear()
+    return other
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_leader_that_stands_still_while_a_gang_moves_wakes_up_and_orders_nothing(stage, state):
+    """Another one leads by then, and ends the move."""
+    first = await stage.manage_and_lead()
+    target = await _stands(stage, state)
+    second = await _is_replaced(stage, first)
+    first.thaw(LEASE_SECONDS)
+    await asyncio.sleep(0.5)
+    await _goes_on(stage)
+    await _ended_well(stage, target)
+    assert (stage.leader, first.orders) == (second, [])
+
+
+async def test_a_leader_that_wakes_up_after_a_gang_has_moved_leaves_it_alone(stage):
+    """What it thought is that all ranks are about to end; what they say meanwhile is said to the other."""
+    first = await stage.manage_and_lead()
+    target = await _stands(stage, "Checkpointing")
+    second = await _is_replaced(stage, first)
+    await _goes_on(stage)
+    await _ended_well(stage, target)
+    pods = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS}
+    first.thaw(LEASE_SECONDS)
+    await asyncio.sleep(0.5)
+    await stage.trains(*RANKS, beyond=stage.progress(LEAD)["step"])
+    assert (stage.leader, first.orders) == (second, [])
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS} == pods
 
 
 async def test_a_rank_that_cannot_save_leaves_all_of_the_gang_as_it_was(stage):

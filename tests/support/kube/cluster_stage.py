@@ -86,7 +86,7 @@ class ClusterStage:
             eviction_patience=1.5,
             unschedulable_seconds=1.0,
         )
-        self._webhook, self._reports = Front(self._any), Front(self._leader)
+        self._webhook, self._reports = (Front(each, self._passable) for each in (self._any, self._leader))
         self._urls = ("", "")
         self._kinds: dict[str, str] = {}
         """Owner of each replica."""
@@ -170,6 +170,11 @@ class ClusterStage:
 
     async def _any(self) -> Sequence[tuple[str, int]]:
         return [("127.0.0.1", one.port) for one in self.managers if one.alive]
+
+    async def _passable(self, port: int) -> None:
+        for one in self.managers:
+            if port in {one.port, one.reports_port}:
+                await one.passable()
 
     async def _leader(self) -> Sequence[tuple[str, int]]:
         leaders = self.managers if self.leader is None else [self.leader]

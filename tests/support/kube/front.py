@@ -6,13 +6,19 @@ from collections.abc import Awaitable, Callable, Sequence
 
 Backends = Callable[[], Awaitable[Sequence[tuple[str, int]]]]
 """Asked at each connection: addresses, the first that accepts gets it."""
+Passable = Callable[[int], Awaitable[None]]
+"""Returns as soon as whoever serves at that port hears and answers."""
+
+
+async def _always(_: int) -> None:
+    """Nobody stands still."""
 
 
 class Front:
     """Passes bytes on in both directions; TLS is between the two ends."""
 
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
+    def __init__(self, backends: Backends, passable: Passable = _always) -> None:
+        self._backends, self._passable = backends, passable
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
         self.addresses = 0
@@ -59,8 +65,8 @@ class Front:
             try:
                 # As soon as one side has ended, so has the connection: HTTP closes no half.
                 ways = [
-                    asyncio.ensure_future(_copy(reader, ours)),
-                    asyncio.ensure_future(_copy(theirs, writer)),
+                    asyncio.ensure_future(self._copy(reader, ours, port)),
+                    asyncio.ensure_future(self._copy(theirs, writer, port)),
                 ]
                 try:
                     await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -72,8 +78,8 @@ class Front:
                 ours.close()
             return
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(1 << 16):
-        writer.write(data)
-        await writer.drain()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        while data := await reader.read(1 << 16):
+            await self._passable(port)
+            writer.write(data)
+            await writer.drain()

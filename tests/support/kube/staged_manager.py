@@ -26,6 +26,7 @@ from support.ports import free_port
 SYSTEM = "specon"
 """The namespace of managers."""
 LEASE_SECONDS, RENEW_SECONDS = 12.0, 8.0
+_NO_ORDERS = ("/trainingprogresses/", "/events", "reviews")
 _TIMES = {"lease_seconds": LEASE_SECONDS, "renew_seconds": RENEW_SECONDS, "retry_seconds": 0.3}
 
 
@@ -91,6 +92,11 @@ class Manager:
         assert controller is not None
         return controller.state
 
+    @property
+    def orders(self) -> list[str]:
+        """What of its changes only a leader may do: whatever was on its way when it was frozen comes late."""
+        return [change for change in self.changes if not any(word in change for word in _NO_ORDERS)]
+
     def post(self, event: Event) -> None:
         """Hand in an event; raises AssertionError before it leads."""
         controller = self.serves._server.controller
@@ -109,6 +115,10 @@ class Manager:
 
     def _now(self) -> float:
         return (fair_now() if self._frozen_at is None else self._frozen_at) + self._ahead
+
+    async def passable(self) -> None:
+        """Return as soon as it is not frozen: until then it neither hears nor answers."""
+        await self._passable.wait()
 
     def freeze(self) -> None:
         """Let it think that no time passes, and let nothing that it sends go out, until it is thawed."""
