@@ -39,6 +39,9 @@ ANNOTATIONS: Final[Mapping[str, str]] = {
 }
 
 
+_TAINT: Final = {"key": "example.com/service", "effect": "NoExecute", "timeAdded": AT}
+
+
 def _told(item: Object, **metadata: Any) -> Object:
     """Return the object as the API has it."""
     known = {"namespace": "a", "name": "train", "uid": "u", "resourceVersion": "7", "creationTimestamp": AT}
@@ -159,6 +162,41 @@ SEEDS: Final[Mapping[str, list[Object]]] = {
                 "status": {"phase": "Bound"},
             }
         )
+    ],
+    "devices": [
+        _told(
+            {
+                "spec": {
+                    "driver": "gpu.example.com",
+                    "pool": {"name": "node-0", "generation": 2},
+                    "devices": [{"name": "gpu-0", "taints": [_TAINT]}],
+                    "deviceSelector": {"driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"},
+                    "taint": _TAINT,
+                }
+            }
+        ),
+        _told(
+            {
+                "status": {
+                    "allocation": {
+                        "devices": {
+                            "results": [
+                                {
+                                    "driver": "gpu.example.com",
+                                    "pool": "node-0",
+                                    "device": "gpu-0",
+                                    "tolerations": [
+                                        {**_TAINT, "operator": "Exists", "tolerationSeconds": 60}
+                                    ],
+                                }
+                            ]
+                        }
+                    },
+                    "reservedFor": [{"resource": "pods", "name": "train", "uid": "u"}],
+                }
+            },
+            ownerReferences=[{"kind": "Pod", "name": "train", "uid": "u"}],
+        ),
     ],
     "record": [
         _told({**migration_object(_MOVE), "status": _STATUS}, name="m1"),

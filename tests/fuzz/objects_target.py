@@ -14,6 +14,7 @@ import msgspec
 
 from specon_manager.backends.kube.admission.review import NoReviewError
 from specon_manager.backends.kube.admission.reviews import InjectionSettings, TooLargeError, answered
+from specon_manager.backends.kube.objects import device_taints
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
@@ -31,6 +32,7 @@ from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.backends.kube.records.restore import restore
 from specon_manager.backends.kube.reporting.signals import changes
 from specon_manager.backends.kube.transport.rivals import webhook_namespaces
+from specon_manager.backends.kube.watching.device_book import DeviceBook
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.nodes import NodeBook
 from specon_manager.core.state import State
@@ -160,6 +162,23 @@ def _volume(item: Object) -> bool:
     return _read(slim_claim, item) is not None and _read(slim_volume, item) is not None
 
 
+def _devices(item: Object) -> bool:
+    part, claim = _read(device_taints.slim_slice, item), _read(device_taints.slim_claim, item)
+    rule = _read(device_taints.slim_rule, item)
+    if part is None or claim is None or rule is None:
+        return False
+    book = DeviceBook()
+    for changed, seen in (
+        (book.slice_changed, part),
+        (book.rule_changed, rule),
+        (book.claim_changed, claim),
+    ):
+        changed(None, seen)
+        book.announced()
+    book.slice_changed(part, None)
+    return True
+
+
 def _record(item: Object) -> bool:
     progress, _ = _read(read_progress, item) or (None, ())
     migration, _ = _read(read_migration, item) or (None, ())
@@ -202,6 +221,7 @@ _CHECKS: Final[Mapping[str, Callable[[Object], bool]]] = {
     "owner": _owner,
     "node": _node,
     "volume": _volume,
+    "devices": _devices,
     "record": _record,
     "queue": lambda item: _read(queue_info, item) is not None,
     "budget": lambda item: _read(lambda found: objections([found], [found], {}), item) is not None,
