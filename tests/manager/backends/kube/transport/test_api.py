@@ -399,7 +399,7 @@ async def test_a_token_that_the_kubelet_renewed_is_read_again_when_it_is_refused
         configuration.host = stub.url
         configuration.api_key["BearerToken"] = "bearer " + token.read_text()
 
-    way = await access._opened(load, access.USUAL_CONNECTIONS)
+    way = await access._open_access(load, access.USUAL_CONNECTIONS)
     client = Api(access=way)
 
     async def only_new(request):
