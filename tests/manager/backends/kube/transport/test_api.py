@@ -193,7 +193,7 @@ async def test_an_answer_that_is_too_long_is_not_read(stub, client):
     stub.answers = [(200, {"metadata": {}, "data": "x" * 1000})]
     call = Call(verb="get", resource="pods", method="GET", path="/x", max_bytes=100)
     with pytest.raises(ApiUnavailableError, match="longer than 100 bytes"):
-        await client._object(call)
+        await client._caller.fetch_object(call)
     assert len(stub.requests) == 1
 
 
