@@ -195,7 +195,7 @@ async def test_a_manager_that_is_killed_while_it_hands_over_loses_no_room(played
 
             return worked
 
-        monkeypatch.setattr(defence, "_nominated", counted(defence._nominated))
+        monkeypatch.setattr(defence, "_nominate", counted(defence._nominate))
         monkeypatch.setattr(defence, "_delete", counted(defence._delete))
         await _placed(first, {MOVES: "target", STAYS: "home"})
         await first.until(lambda: not first.leads)

@@ -10,7 +10,7 @@ import pytest
 
 from specon_lab.commands.reproduction_figures import title
 from specon_lab.commands.reproduction_page import page
-from specon_lab.commands.reproduction_run import Measured, _died, _measured, collect, make_plan, tasks_of
+from specon_lab.commands.reproduction_run import Measured, _measure, _note_death, collect, make_plan, tasks_of
 from specon_lab.process_pool import Job, run_all
 from specon_lab.reproduction.table import NAMES, reproduction_named
 from support.lab.reproductions import TINY
@@ -27,7 +27,7 @@ def reproduced(reproduction):
     """Return what the quick runs come to."""
     plan = make_plan(reproduction, quick=True)
     tasks = tasks_of([plan])
-    done, _ = run_all(tasks, Job(work=_measured, died=_died), processes=1, on_progress=lambda *_: None)
+    done, _ = run_all(tasks, Job(work=_measure, died=_note_death), processes=1, on_progress=lambda *_: None)
     by_key: dict[tuple[str, int], Measured] = {(each.key, each.seed): each for each in done.values()}
     return collect(plan, by_key)
 

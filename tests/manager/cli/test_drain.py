@@ -40,7 +40,7 @@ async def run(command, remote, *words):
         [command.__name__.rpartition(".")[2], *words]
     )
     if command is migrate:
-        return await (migrate._cancelled if arguments.cancel else migrate._moved)(remote, arguments)
+        return await (migrate._cancel if arguments.cancel else migrate._move)(remote, arguments)
     return await drain._main(remote, arguments)
 
 

@@ -48,8 +48,8 @@ async def run(command, remote, *words):
     name = command.__name__.rpartition(".")[2]
     arguments = make_parser(chosen=name).parse_args([name, *words])
     if command is migrate:
-        work = migrate._asked_only if arguments.dry_run else migrate._moved
-        work = migrate._cancelled if arguments.cancel else work
+        work = migrate._ask_only if arguments.dry_run else migrate._move
+        work = migrate._cancel if arguments.cancel else work
         return await work(remote, arguments)
     return await (drain._main if command is drain else explain._explain)(remote, arguments)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.core.orders import order
-from specon_manager.core.plan import _carried_out, plan
+from specon_manager.core.plan import _carry_out, plan
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -192,7 +192,7 @@ def test_the_plan_sees_what_the_orders_will_do(proposed, running, kept):
     accepted = [verdict.proposal for verdict in plan(state, proposed, NOW) if verdict.objection is None]
     copy = state.snapshot(NOW)
     for proposal in accepted:
-        copy = _carried_out(proposal, copy)
+        copy = _carry_out(proposal, copy)
     after, actions = order(state, accepted, NOW)
     snapshot = after.snapshot(NOW)
     for name in after.nodes:

@@ -136,7 +136,7 @@ def test_a_gang_is_answered_as_a_whole():
             target=wanted.get("target"),
         )
         state = with_gang(State(), spec, dict.fromkeys(names, "node-0"))
-        told = requests._told(msgspec.structs.replace(state, requests={"r": request}), "r")
+        told = requests._find_move(msgspec.structs.replace(state, requests={"r": request}), "r")
         assert (told.job, told.replica, told.source) == ("default/g", "", "node-0")
         assert told.what == "all 2 replicas: node-0 -> node-1"
 

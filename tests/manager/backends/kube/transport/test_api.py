@@ -193,7 +193,7 @@ async def test_an_answer_that_is_too_long_is_not_read(stub, client):
     stub.answers = [(200, {"metadata": {}, "data": "x" * 1000})]
     call = Call(verb="get", resource="pods", method="GET", path="/x", max_bytes=100)
     with pytest.raises(ApiUnavailableError, match="longer than 100 bytes"):
-        await client._object(call)
+        await client._caller.fetch_object(call)
     assert len(stub.requests) == 1
 
 
@@ -399,7 +399,7 @@ async def test_a_token_that_the_kubelet_renewed_is_read_again_when_it_is_refused
         configuration.host = stub.url
         configuration.api_key["BearerToken"] = "bearer " + token.read_text()
 
-    way = await access._opened(load, access.USUAL_CONNECTIONS)
+    way = await access._open_access(load, access.USUAL_CONNECTIONS)
     client = Api(access=way)
 
     async def only_new(request):
