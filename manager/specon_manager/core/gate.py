@@ -6,6 +6,7 @@ the mover, of those it leaves and of those it joins. Each change is weighted by 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,6 +18,9 @@ from specon_manager.model.settings import Gate
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
 from specon_sidecar.counts import format_count
+
+UNWEIGHED: Final = frozenset({DEFRAGMENT, FASTER})
+"""Purposes of moves whose gain is no better share of a node."""
 
 
 class _Loads(Words, frozen=True, gc=False):
@@ -55,10 +59,10 @@ def objection(
 
     Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
     """
-    if isinstance(move, Migrate) and gate.enabled and move.purpose not in {DEFRAGMENT, FASTER}:
+    if isinstance(move, Migrate) and gate.enabled and move.purpose not in UNWEIGHED:
         # What most of thousands of moves are refused for: their loads are not looked at further.
         replica = snapshot.replicas[move.replica]
-        against = objection_to_nodes(replica, move.target, snapshot) or _worse_loaded(
+        against = objection_to_nodes(replica, move.target, snapshot) or worse_loaded(
             replica, move.target, snapshot
         )
         if against is not None:
@@ -69,7 +73,7 @@ def objection(
     for replica, target in moved:
         if (no_move := objection_to_nodes(replica, target, snapshot)) is not None:
             return no_move
-    if not gate.enabled or move.purpose in {DEFRAGMENT, FASTER}:
+    if not gate.enabled or move.purpose in UNWEIGHED:
         return None
     return _object_harm(members, moved, snapshot, gate, measured)
 
@@ -82,7 +86,7 @@ def _object_harm(
     measured: Measured,
 ) -> Objection | None:
     """Return that a move, of replicas that it ends, with new nodes for some, gains no more than it costs."""
-    if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
+    if len(moved) == 1 and (worse := worse_loaded(*moved[0], snapshot)) is not None:
         return worse
     loads = _loads(members, moved, snapshot, gate)
     for replica, target in moved:
@@ -207,7 +211,7 @@ def _horizon(members: Sequence[Replica], gate: Gate) -> float:
     return min(gate.horizon, remaining)
 
 
-def _worse_loaded(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:
+def worse_loaded(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:
     """Return that the only one that changes its node would find as much load where it goes."""
     source, nodes = replica.node or "", snapshot.nodes
     before, after = snapshot.census(source).replicas, snapshot.census(target).replicas + 1

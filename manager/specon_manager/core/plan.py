@@ -13,6 +13,7 @@ from specon_manager.core import dry_run, priorities, quotas, scaling, starvation
 from specon_manager.core.fair_shares import Turn
 from specon_manager.core.move_objections import no_place, objection_to_move, present
 from specon_manager.core.pause import objection_while_paused
+from specon_manager.core.plain_moves import PlainMoves
 from specon_manager.core.state import State
 from specon_manager.core.transaction.begin import record_of
 from specon_manager.model.actions import (
@@ -77,10 +78,14 @@ def plan(
     if (pause := objection_while_paused(state)) is not None:
         return tuple(Ruling(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
     verdicts, usage = [], quotas.Usage(snapshot)
+    plain: PlainMoves | None = None
     for proposed in sorted(proposals, key=_rank):
-        if (refused := _quickly_refused(proposed, snapshot, state)) is not None:
-            verdicts.append(Ruling(proposal=proposed, objection=refused))
-            continue
+        if isinstance(proposed, Migrate):
+            if plain is None or plain.snapshot is not snapshot:
+                plain = PlainMoves(snapshot, state)
+            if (refused := plain.objection(proposed)) is not None:
+                verdicts.append(Ruling(proposal=proposed, objection=refused))
+                continue
         proposal, over_quota = quotas.fit_quota(widen_to_gang(proposed, snapshot), snapshot, usage)
         objection = _objection(proposal, snapshot, state) or over_quota
         if objection is None and turn is not None:
@@ -92,18 +97,6 @@ def plan(
             objection = dry_run.objection(proposal, state.settings)
         verdicts.append(Ruling(proposal=proposal, objection=objection))
     return tuple(verdicts)
-
-
-def _quickly_refused(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
-    """Return the objection to the move of a job's only replica; None: there is none, or it is no such move.
-
-    A large cluster has tens of thousands of converged replicas that ask: no quota and no gang is looked for.
-    """
-    if not isinstance(proposal, Migrate) or (replica := snapshot.replicas.get(proposal.replica)) is None:
-        return None
-    if replica.job in snapshot.particular and len(snapshot.jobs[replica.job].spec.replicas) > 1:
-        return None
-    return objection_to_move(proposal, snapshot, state)
 
 
 def widen_to_gang(proposal: Proposal, snapshot: Snapshot) -> Proposal:

@@ -242,7 +242,10 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     @property
     def worker_names(self) -> tuple[str, ...]:
         """Names of all workers that it may have, by index."""
-        return _by_role(self.replicas)[1]
+        replicas = self.replicas
+        if len(replicas) == 1 and "/ps/" not in replicas[0]:
+            return replicas  # as of most jobs: nothing is to be remembered
+        return _by_role(replicas)[1]
 
     @property
     def wanted_workers(self) -> int:

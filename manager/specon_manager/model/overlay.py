@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 from math import isqrt
 from operator import is_not
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 V = TypeVar("V")
 
@@ -43,6 +43,10 @@ class Overlay(Mapping[str, V]):
 
     def __getitem__(self, key: str) -> V:
         return self._changes[key] if key in self._changes else self._base[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of the key, or the default: asked for several times at each report."""
+        return self._changes[key] if key in self._changes else self._base.get(key, default)
 
     def __contains__(self, key: object) -> bool:
         return key in self._changes or key in self._base

@@ -49,6 +49,9 @@ def positions(records: Mapping[str, V]) -> Positions:
     for known, position in _numbered:
         if known is records:
             return position
+    for each in _compared:
+        if each.after is records and each.positions:
+            return each.positions[-1][1]
     position = {name: number for number, name in enumerate(records)}
     _numbered.append((records, position))
     return position

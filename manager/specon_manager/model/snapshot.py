@@ -141,10 +141,13 @@ class Snapshot(OpenRoom):
     def with_claim(self, job: str, claim: Claimed | None) -> "Snapshot":
         """Return the snapshot in which the job has this claim, or none."""
         claims = dict(self.claims)
-        claims.pop(job, None)
+        before = claims.pop(job, None)
         if claim is not None and claim.until > self.now:
             claims[job] = claim
-        return self._change([], claims=claims)
+        changed = self._change([], claims=claims)
+        if not any(each is not None and each.firm for each in (before, claim)):
+            changed.__dict__["firm"] = self.firm  # a thousand claims are not looked through for each of them
+        return changed
 
     def without(self, withheld: Mapping[str, str]) -> "Snapshot":
         """Return the snapshot in which these waiting jobs are not seen, each for its reason."""
@@ -200,6 +203,8 @@ class Snapshot(OpenRoom):
                     beside[joined] = (*there, after)
             changed._beside = beside
         changed.__dict__["free"] = self.free
+        if claims is None and "firm" in self.__dict__:
+            changed.__dict__["firm"] = self.firm
         if "particular" in self.__dict__:
             changed.__dict__["particular"] = self.particular  # the jobs do not differ
         changed._objections = self._objections  # neither nodes nor descriptions differ

@@ -5,6 +5,7 @@ counted last is remembered here, as a cache is, and only what differs since is c
 long as so much of the cluster has changed. No answer depends on who asked before.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -49,8 +50,11 @@ class Survey:
         self.census: dict[str, Census] = {}
         """The same, counted; there is none of a node with nothing on it."""
         self._settled: list[Settled] = []
-        self._among: frozenset[str] | set[str] | None = frozenset()
-        """Those that may have settled since `_settled` was true, or are settled no more; None: too many."""
+        self._among: dict[str, Settled | None] | None = {}
+        """Who may have settled since `_settled` was true, or be settled no more, each with its entry there.
+
+        None: too many.
+        """
         self.pending: tuple[str, ...] = ()
         """Those that wait, in the order of the records."""
         self.pressing: tuple[str, ...] = ()
@@ -74,22 +78,18 @@ class Survey:
         """
         among = self._among
         if among is None or among:
-            if among is None:
-                found, names = list[Settled](), iter(self.replicas)
-            else:
-                found, names = [each for each in self._settled if each[2] not in among], iter(among)
             replicas, position, moving = self.replicas, self.position, self.moving
-            running, converged = Phase.RUNNING, Category.CONVERGED
-            for name in names:
-                replica = replicas.get(name)
-                if replica is None or replica.phase is not running or replica.leaving is not None:
-                    continue
-                progress = replica.progress
-                if progress.category is converged and name not in moving:
-                    found.append((progress.category_since, position[name], name, replica.node or ""))
-            found.sort()
+            if among is None:
+                converged = Category.CONVERGED
+                those = [each for each in replicas.values() if each.progress.category is converged]
+            else:
+                those = [replicas[name] for name in among if name in replicas]
+            entries = (_settled_entry(each, position, moving) for each in those)
+            found = sorted([entry for entry in entries if entry is not None])
+            if among is not None:
+                found = _merge(self._settled, [entry for entry in among.values() if entry is not None], found)
             self._settled = found
-            self._among = frozenset()
+            self._among = {}
         return self._settled
 
     def renewed(self, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
@@ -120,12 +120,19 @@ class Survey:
         twin._among = self._among
         if touched or judged:
             twin.census = dict(self.census)
-            many = self._among is None or len(self._among) > _MANY * len(replicas)
-            twin._among = None if many else {*(self._among or ()), *touched, *judged}
+            twin._among = self._note_changed((*touched, *judged))
             twin._judge(judged, before)
         if touched:
             twin._renew(touched, before, former)
         return twin
+
+    def _note_changed(self, names: Iterable[str]) -> dict[str, Settled | None] | None:
+        """Return `_among` with these, which are no more what they were here."""
+        among = self._among
+        if among is None or len(among) > _MANY * len(self.replicas):
+            return None
+        replicas, position, moving = self.replicas, self.position, self.moving
+        return {name: _settled_entry(replicas.get(name), position, moving) for name in names} | among
 
     def told(self) -> tuple[object, ...]:
         """Return all that it tells, to be compared with another."""
@@ -237,6 +244,35 @@ def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
 
 
 _last: Survey | None = None
+
+
+def _settled_entry(replica: Replica | None, position: Positions, moving: Moving) -> Settled | None:
+    """Return where a replica stands among those that have settled, None where it has not."""
+    if replica is None or replica.phase is not Phase.RUNNING or replica.leaving is not None:
+        return None
+    progress, name = replica.progress, replica.name
+    if progress.category is not Category.CONVERGED or name in moving:
+        return None
+    return progress.category_since, position[name], name, replica.node or ""
+
+
+def _merge(entries: list[Settled], gone: Iterable[Settled], more: Iterable[Settled]) -> list[Settled]:
+    """Return the entries, which are in order, without those that are gone and with more.
+
+    Few are: the others are not compared with each other again.
+    """
+    changes = [(bisect_left(entries, entry), entry, True) for entry in gone]
+    changes += [(bisect_left(entries, entry), entry, False) for entry in more]
+    changes.sort()
+    found, passed = list[Settled](), 0
+    for at, entry, is_gone in changes:
+        found += entries[passed:at]
+        passed = at
+        if is_gone:
+            passed += 1
+        else:
+            found.append(entry)
+    return found + entries[passed:]
 
 
 def _place(replica: Replica, moving: Moving) -> str | None:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.resources import Resources
+from specon_manager.model.rooms import parts_of
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.prospects import Left, Prospects, rank, read_reported_work, until_converged
 from specon_manager.policies.shared_nodes import reserves
@@ -43,7 +44,7 @@ class Expectation:
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
         self._works: dict[str, float] = {}
-        self._factors: dict[tuple[Resources, int], float] = {}  # a large cluster has few kinds of requests
+        self._factors: dict[tuple[float, ...], float] = {}  # a large cluster has few kinds of requests
         self._measures: dict[str, float | None] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
@@ -83,7 +84,9 @@ class Expectation:
         if not self._size_power:
             return 1.0
         spec = job.spec
-        key = spec.requests, spec.fewest_workers if reserves(spec) else -1
+        if not reserves(spec):
+            return 1.0
+        key = *parts_of(spec.requests), spec.fewest_workers
         found = self._factors.get(key)
         if found is None:
             found = self._factors[key] = self._size(job) ** self._size_power
@@ -142,13 +145,11 @@ class Expectation:
         return max(mean - attained, attained)
 
     def _size(self, job: Job) -> float:
-        """Return the largest share of a node that the smallest form asks for; 1 where it asks nothing.
+        """Return the largest share of a node that the smallest form of a job that reserves asks for.
 
         Shares of the largest amount of each kind that a ready node has: it is a matter of scale only.
         """
         spec = job.spec
-        if not reserves(spec):
-            return 1.0
         share = max(spec.requests.shares(self._snapshot.largest), default=1.0)
         return max(share, 1e-6) * spec.fewest_workers
 

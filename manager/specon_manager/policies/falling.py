@@ -32,9 +32,10 @@ class Falling(Generic[T]):
                 del own[number][name]
         for name, value, item in more:
             at[name] = number = int(_PER_OCTAVE * log2(min(_LARGEST, value)) + _ABOVE)
-            if number not in own:
-                own[number] = buckets[number] = buckets[number].copy() if number in buckets else {}
-            own[number][name] = item
+            items = own.get(number)
+            if items is None:
+                items = own[number] = buckets[number] = buckets[number].copy() if number in buckets else {}
+            items[name] = item
         return Falling(buckets, at)
 
     def __bool__(self) -> bool:

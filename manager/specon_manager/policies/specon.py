@@ -104,17 +104,18 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     crowded = _find_crowded(names, counts, settings)
     scores, particular = levels.values, snapshot.particular
     tainted = {node.name for node in snapshot.ready_nodes if node.taints}
+    lowest = levels.lowest
+    # Otherwise the target would be scored worse than the source is now: nobody gains by that.
+    least = lowest if literal else lowest + weight
     # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
     # is looked at but where they are.
     for _, _, name, source in snapshot.settled_places:
         here = crowded.get(source)
         if here is None:
             continue
-        held, lowest = scores[here], levels.lowest
-        if held == lowest and not literal:
+        held = scores[here]
+        if held < least:
             continue
-        if not literal and lowest + weight > held:
-            continue  # the target would be scored worse than the source is now: nobody gains by that
         replica = replicas[name]
         # Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move.
         if MIGRATE in replica.moved_for or (literal and not replica.progress.falls_on):
@@ -137,6 +138,9 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         levels.change(here, held - weight)
         levels.change(to, there + weight)
         levels.settle()
+        if levels.lowest != lowest:
+            lowest = levels.lowest
+            least = lowest if literal else lowest + weight
 
 
 def _find_crowded(

@@ -7,7 +7,7 @@ nothing but stop and start.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final, Protocol
 
 from specon_manager.model.actions import Claim, Preempt, Proposal
@@ -140,11 +140,14 @@ class ShorterFirst:
 
     def _enough(self, job: Job, longer: Iterable[Candidate]) -> list[Candidate]:
         """Return the first of these after whose end the job has room; nobody where it has none even so."""
+        longer = iter(longer)
+        if (first := next(longer, None)) is None:
+            return []
         room, gang, gone = self._idle.copy(), gang_of(job, self._snapshot), list[Candidate]()
         wanted = {replica.requests for replica in (*gang.servers, *gang.workers[: gang.least])}
         if place_tightly(gang.servers, gang.workers, gang.least, room) is not None:
             return []
-        for each in longer:
+        for each in chain([first], longer):
             gone.append(each)
             for node, amounts in each.frees:
                 room.give(node, amounts)
