@@ -63,9 +63,9 @@ class Drained(Struct, frozen=True, kw_only=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("node", help="the node that is to be empty")
+    parser.add_argument("node", help="the node to empty")
     parser.add_argument(
-        "--to", metavar="NODE[,NODE]", help="where to, a gang to some of these (the manager chooses)"
+        "--to", metavar="NODE[,NODE]", help="target nodes; a gang goes to some of them (the manager chooses)"
     )
     parser.add_argument("--reason", default="", help="kept with the moves (drain of NODE)")
     parser.add_argument(

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "replica", nargs="?", metavar="WHAT", help="NAMESPACE/JOB/ROLE/INDEX, or a job that trains as one"
     )
     parser.add_argument(
-        "--to", metavar="NODE[,NODE]", help="where to, a job to some of these (the manager chooses)"
+        "--to", metavar="NODE[,NODE]", help="target nodes; a job goes to some of them (the manager chooses)"
     )
     parser.add_argument("--reason", default="", help="kept with the move")
     parser.add_argument("--dry-run", action="store_true", help="say what would prevent it; change nothing")
