@@ -31,7 +31,7 @@ _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:"
     # `[20 500/9000]`: the epoch before its step
     rb"(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
-    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]))"
+    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
     # `[1000] train_loss=2.1` of CLU
     rb"|(?<=\[)(?P<alone>\d{1,12}+)\](?=\s)"

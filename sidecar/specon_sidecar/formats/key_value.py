@@ -31,7 +31,8 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|n(?:um)?_?updates"
+    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps"
+    rb"|n(?:um)?_?updates|updates?|global_episode"
     rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
     rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
@@ -66,7 +67,7 @@ _SUMMARY: Final = b"_runtime'"
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
 _PLACE_WITHIN: Final = re.compile(
-    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on)\s"
+    rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on|of)\s"
     rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
 )

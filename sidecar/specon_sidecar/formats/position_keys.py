@@ -39,6 +39,9 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "num_updates": 5,
     "nupdates": 5,
     "n_updates": 5,
+    "update": 5,
+    "updates": 5,
+    "global_episode": 5,
     "batch": 6,
     "episode": 7,
     "episodes": 7,
@@ -52,7 +55,7 @@ TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms",
 TOTAL_EPOCH_KEYS: Final = frozenset({"total_epochs", "max_epochs", "num_epochs"})
 RANK_KEYS: Final = frozenset({"rank", "global_rank"})
 # `trainer/global_step` is the step as well, `time/total_timesteps` too; `samples/step` is a rate.
-_PREFIXES: Final = ("train/", "trainer/", "time/")
+_PREFIXES: Final = ("train/", "trainer/", "time/", "total/")
 
 
 def position_of(name: str) -> tuple[Position, int] | None:

@@ -33,7 +33,9 @@ PREFIX: Final = re.compile(
     + _CLOCK
     + rb"(?: ?(?:Z|[+-]\d\d:?\d\d))?(?: "
     + _LEVEL
-    + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|,|:)?(?=[\s\[])"
+    + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|,|:(?:"
+    + _LEVEL
+    + rb":)?)?(?=[\s\[])"
     rb"|\[" + _CLOCK + rb"\]"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"

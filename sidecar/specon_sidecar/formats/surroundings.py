@@ -23,7 +23,9 @@ _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
 _STEPS: Final = re.compile(
-    rb"(?i:(?<![\w/.%])(?:--)?(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    # a `Training Step: 3` is where the training is
+    rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
+    rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
     + _KIND
     + rb"(?:steps?|iter(?:ation)?s?))"
     + _OF

@@ -523,7 +523,8 @@ EXPECTED = [
         "loss",
         "min",
     ),
-    ("tflearn.log", "tflearn", 14, (1, None, 2.5), (14, None, 0.84746), None, None, "loss", "min")(
+    ("tflearn.log", "tflearn", 14, (1, None, 2.5), (14, None, 0.84746), None, None, "loss", "min"),
+    (
         "scikit-learn-kmeans.log",
         "scikit-learn-iterations",
         11,
@@ -533,7 +534,8 @@ EXPECTED = [
         None,
         "inertia",
         "min",
-    )(
+    ),
+    (
         "scikit-learn-tsne.log",
         "scikit-learn-iterations",
         9,
@@ -543,7 +545,8 @@ EXPECTED = [
         None,
         "error",
         "min",
-    )(
+    ),
+    (
         "r-nnet.log",
         "optimizer-iterations",
         12,
@@ -553,7 +556,8 @@ EXPECTED = [
         None,
         "loss",
         "min",
-    )(
+    ),
+    (
         "liblinear.log",
         "optimizer-iterations",
         11,
@@ -563,7 +567,8 @@ EXPECTED = [
         None,
         "loss",
         "min",
-    )(
+    ),
+    (
         "char-rnn.log",
         "char-rnn",
         10,
@@ -573,21 +578,14 @@ EXPECTED = [
         None,
         "train_loss",
         "min",
-    )("tacotron2.log", "tacotron2", 9, (0, 0.0, 20.0), (8, 0.0, 9.090909), None, None, "loss", "min")(
-        "wenet.log", "wenet", 10, (0, 0.0, 120.0), (900, 0.0, 51.06383), None, None, "loss", "min"
-    )("swin.log", "swin", 20, (0, 0.0, 7.0), (1900, 1.0, 1.8182), 300000, 300, "loss", "min")(
-        "openpcdet.log", "openpcdet", 10, (0, 1.0, 9.0), (450, 1.0, 3.83), 74240, 80, "loss", "min"
-    )("basicsr.log", "basicsr", 10, (10, 0.0, 0.1), (100, 0.0, 0.042553), None, None, "loss", "min")(
-        "baselines.log",
-        "baselines",
-        4,
-        (1024, None, 10.0),
-        (4096, None, 17.5),
-        None,
-        None,
-        "eprewmean",
-        "max",
-    )(
+    ),
+    ("tacotron2.log", "tacotron2", 9, (0, 0.0, 20.0), (8, 0.0, 9.090909), None, None, "loss", "min"),
+    ("wenet.log", "wenet", 10, (0, 0.0, 120.0), (900, 0.0, 51.06383), None, None, "loss", "min"),
+    ("swin.log", "swin", 20, (0, 0.0, 7.0), (1900, 1.0, 1.8182), 300000, 300, "loss", "min"),
+    ("openpcdet.log", "openpcdet", 10, (0, 1.0, 9.0), (450, 1.0, 3.83), 74240, 80, "loss", "min"),
+    ("basicsr.log", "basicsr", 10, (10, 0.0, 0.1), (100, 0.0, 0.042553), None, None, "loss", "min"),
+    ("baselines.log", "baselines", 4, (1024, None, 10.0), (4096, None, 17.5), None, None, "eprewmean", "max"),
+    (
         "spinning-up.log",
         "spinning-up",
         5,
@@ -596,6 +594,17 @@ EXPECTED = [
         None,
         None,
         "AverageEpRet",
+        "max",
+    ),
+    (
+        "baselines-ddpg.log",
+        "baselines-off-policy",
+        4,
+        (2000, None, 20.5),
+        (8000, None, 50.5),
+        None,
+        None,
+        "rollout/return",
         "max",
     ),
 ]

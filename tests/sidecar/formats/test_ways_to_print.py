@@ -31,6 +31,9 @@ def place(sample):
         ("Training loss after epoch {n} is {v}\n", ("Training loss", None, 14, None, None)),
         ("Training loss (for one batch) at step {m}: {v}\n", ("Training loss", 1400, None, None, None)),
         ("loss at step {m}/9000 = {v}\n", ("loss", 1400, None, 9000, None)),
+        ("loss of iteration {n} : {v}\n", ("loss", 14, None, None, None)),
+        ("Epoch 3 Update {n} Cost {v} PD 0.9\n", ("Cost", 14, 3, None, None)),
+        ("{n}/500 in 0 epoch finished, Loss is {v}\n", ("Loss", 14, None, 500, None)),
         ("Epoch {n} of 40: loss {v}\n", ("loss", None, 14, None, 40)),
         ("Finished Epoch[{n} of 40]: [Training] loss = {v} * 500\n", ("loss", None, 14, None, 40)),
         ("Epoch [{n}]/[40] \t Training Loss: {v}\n", ("Training Loss", None, 14, None, 40)),
@@ -61,6 +64,13 @@ def test_line(form, last):
     ("form", "last"),
     [
         ("Epoch {n} of 40 took 2.1s\n  training loss:\t{v}\n", ("training loss", None, 14, None, 40)),
+        (
+            "".join(
+                f"2018-07-30 12:34:43,867:INFO: {text}\n"
+                for text in ("Epoch {n}/40", "- Train metrics: loss: {v}", "- Eval metrics: loss: 3.1")
+            ),
+            ("loss", None, 14, None, 40),
+        ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
         ("  Learning iteration {n}/1500\n Mean reward: {v}\n", ("Mean reward", 14, None, 1500, None)),
         ('{{\n "epoch": {n},\n "train_loss": {v}\n}},\n', ("train_loss", None, 14, None, None)),

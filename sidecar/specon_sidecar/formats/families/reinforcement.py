@@ -22,6 +22,15 @@ REINFORCEMENT: Final = (
         context=(b"total_timesteps", r"^\| (?:misc/)?total_timesteps +\| (?P<step>[\d.e+]+)"),
     ),
     Family(
+        name="baselines-off-policy",
+        writers="OpenAI Baselines: DDPG and what was made of it",
+        needles=(b"| rollout/return ",),
+        line=r"^\| (?P<name>rollout/return) +\| (?P<value>" + NUM + r")",
+        metrics=("rollout/return",),
+        above="rollout/return",
+        context=(b"total/steps ", r"^\| total/steps +\| (?P<step>[\d.e+]+)"),
+    ),
+    Family(
         name="spinning-up",
         writers="Spinning Up, and its loggers elsewhere",
         needles=(b"AverageEpRet |",),
