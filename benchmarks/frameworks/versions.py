@@ -1,6 +1,6 @@
 """The tests that move unchanged scripts, over this year's version of each framework and an older one.
 
-    python benchmarks/frameworks/versions.py                 all: a quarter of an hour, and 11 GB in --folder
+    python benchmarks/frameworks/versions.py                 all: a quarter of an hour, and 17 GB in --folder
     python benchmarks/frameworks/versions.py lightning-old   one
 
 Each has a virtual environment of its own, beside the others in --folder; what is there is used again.
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 TESTS = ["pytest", "pytest-timeout", "pytest-asyncio", "hypothesis", "numpy"]
 VERSIONS = {
-    "torch-new": ("torch", [TORCH]),
+    "torch-new": ("torch", ["torch==2.15.0"]),
     "torch-old": ("torch", ["torch==2.9.1"]),
     "transformers-new": ("transformers", [TORCH, "transformers==5.24.0", "accelerate==1.15.0"]),
     # With two ranks on processors 4.57 cannot read its own optimizer (`tagged with cpu:0`): one is tried.
