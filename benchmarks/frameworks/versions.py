@@ -1,6 +1,6 @@
 """The tests that move unchanged scripts, over this year's version of each framework and an older one.
 
-    python benchmarks/frameworks/versions.py                 all: about ten minutes, and 4 GB in --folder
+    python benchmarks/frameworks/versions.py                 all: a quarter of an hour, and 17 GB in --folder
     python benchmarks/frameworks/versions.py lightning-old   one
 
 Each has a virtual environment of its own, beside the others in --folder; what is there is used again.
@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[2]
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 TESTS = ["pytest", "pytest-timeout", "pytest-asyncio", "hypothesis", "numpy"]
 VERSIONS = {
-    "transformers-new": ("transformers", [TORCH, "transformers==5.23.0", "accelerate==1.15.0"]),
+    "torch-new": ("torch", ["torch==2.15.0"]),
+    "torch-old": ("torch", ["torch==2.9.1"]),
+    "transformers-new": ("transformers", [TORCH, "transformers==5.24.0", "accelerate==1.15.0"]),
     # With two ranks on processors 4.57 cannot read its own optimizer (`tagged with cpu:0`): one is tried.
-    "transformers-old": ("transformers and not ranks", [TORCH, "transformers==4.57.1", "accelerate==1.10.1"]),
+    "transformers-old": ("transformers and not ranks", [TORCH, "transformers==4.57.6", "accelerate==1.10.1"]),
     "lightning-new": ("lightning", [TORCH, "lightning==2.6.6"]),
     "lightning-old": ("lightning", [TORCH, "lightning==2.4.0"]),
     "keras-new": ("keras", [TORCH, "keras==3.15.1"]),

@@ -192,6 +192,12 @@ class Sidecar:
             if self._observer.first_seen and not trained:
                 self._offer()
 
+    def on_hello(self) -> None:
+        """Say no longer that the trainer's helper never reported."""
+        if self._observer.remark:
+            self._observer.remark = ""
+            self._offer()
+
     def on_report(self, progress: Progress) -> None:
         """Take what the trainer says of itself."""
         trained = self._observer.first_seen

@@ -164,6 +164,27 @@ async def test_a_sidecar_says_it_once_and_again_where_it_changes(tmp_path, caplo
     assert [text.partition(f" {log}")[0] for text in caplog.messages] == ["no log at", "no line of"]
 
 
+async def test_a_helper_that_speaks_late_has_reported(tmp_path):
+    """A framework that takes long to import was said to have no helper until somebody looked again."""
+    log, socket = tmp_path / "train.log", tmp_path / "hook" / "s"
+    log.write_text("".join(f"step={step}/100 loss={9 - step}\n" for step in range(1, 9)))
+    given = Settings(log=str(log), poll_interval=0.02, watch="polling", explain_after=1.0, hook=str(socket))
+    sidecar = Sidecar(given, None, lambda _: None)
+    running = asyncio.create_task(sidecar.run())
+    async with asyncio.timeout(60):
+        while "never reported" not in sidecar.snapshot().report.reason:  # noqa: ASYNC110 - a task says it
+            await asyncio.sleep(0.02)
+        reader, writer = await asyncio.open_unix_connection(str(socket))
+        token = socket.with_name("token").read_text().strip()
+        hello = {"version": 1, "pid": 1, "token": token, "rank": 0, "world": 1, "saves": True}
+        writer.write(json.dumps({"hello": hello}).encode() + b"\n")
+        await reader.readline()
+        assert "never reported" not in sidecar.snapshot().report.reason
+        writer.close()
+        sidecar.stop()
+        await running
+
+
 async def test_a_trainer_that_is_stopped_for_others_has_the_time_that_it_runs_to_write(tmp_path, caplog):
     """A job that waits for its turn was said to have an empty log; while it runs the time counts."""
     account = tmp_path / "stopped.json"

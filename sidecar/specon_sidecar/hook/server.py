@@ -41,6 +41,9 @@ TOKEN_NAME: Final = "token"  # noqa: S105 - the name of a file
 class Listener(Protocol):
     """Who is told what the trainer says."""
 
+    def on_hello(self) -> None:
+        """Take note that somebody has shown the token."""
+
     def on_report(self, progress: Progress) -> None:
         """Take a report of the rank that counts."""
 
@@ -195,6 +198,7 @@ class Hook:
     def _note(self, hello: Hello) -> None:
         self.spoke = True
         self.framework = hello.framework or self.framework
+        self._listener.on_hello()
 
     def _answer(self, request: str | None, answer: Saved | Refused) -> None:
         if request is None or self._asked is None or request != self._asked[0]:

@@ -20,6 +20,9 @@ class Heard:
         self.saves: list[Saved] = []
         self.left: Saved | None = None
 
+    def on_hello(self):
+        pass
+
     def on_report(self, progress):
         self.reports.append(progress)
 
