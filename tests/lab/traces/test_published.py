@@ -38,7 +38,7 @@ def test_philly_rows(tmp_path):
     assert (second.spec.workers, second.spec.requests) == (4, Resources(cpu=32, memory=4e9, gpu=4))
     assert (second.spec.queue, second.training.seconds) == ("x", 66.0)
     assert len(workload.nodes) == 5
-    assert warnings == ["1 rows are left out: duration is 0 (first: trace.csv, row 4)"]
+    assert warnings == ["1 row is left out: duration is 0 (first: trace.csv, row 4)"]
 
 
 def test_philly_on_listed_nodes(tmp_path):

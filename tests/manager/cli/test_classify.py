@@ -85,7 +85,7 @@ def test_a_log_of_epochs_is_promised_a_move(capsys, tmp_path):
     assert "each epoch counts as a step" in out
 
 
-@pytest.mark.parametrize("form", ["[{}] train/loss={:.5f}\n", "Epoch {}.5, Loss: {:.5f}\n"])
+@pytest.mark.parametrize("form", ["<{}> train/loss={:.5f}\n", "Epoch {}.5, Loss: {:.5f}\n"])
 def test_a_log_without_steps_is_promised_no_move(capsys, tmp_path, form):
     """The manager would refuse it, since no resume could be proven; a pattern that reads steps mends it."""
     path = tmp_path / "train.log"
