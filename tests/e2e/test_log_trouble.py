@@ -18,8 +18,8 @@ REPLICA = f"default/{MOVER}/worker/0"
 
 def test_a_log_that_stops_is_a_stall_and_moves_nothing(stage: Stage):
     """A job that lives but logs nothing is stalled and not moved, although it had converged; it ends well."""
-    # Alone on its node it does not ask to move before it falls silent.
-    stage.write_jobs(stage.job(MOVER, "--silent-after", "200"))
+    # Alone on its node it does not ask to move before it falls silent, eight seconds after its start.
+    stage.write_jobs(stage.job(MOVER, "--silent-after", "800"))
     manager = stage.manager(hurry=False)
     stage.eventually(lambda: manager.told_of(replica=REPLICA, category="converged"))
     stalled = stage.eventually(lambda: manager.told_of(replica=REPLICA, category="stalled"))
