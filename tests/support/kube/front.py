@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 Backends = Callable[[], Awaitable[Sequence[tuple[str, int]]]]
 """Asked at each connection: addresses, the first that accepts gets it."""
 Passable = Callable[[int], Awaitable[None]]
-"""Returns as soon as whoever serves at that port hears and answers."""
+"""Returns as soon as the manager at that port hears and answers."""
 
 
 async def _always(_: int) -> None:

@@ -76,7 +76,7 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
 
 
 class _Past:
-    """What the journal tells of so many seconds before now; it is read once, whoever asks for it first."""
+    """What the journal tells of so many seconds before now. Only the first question reads it."""
 
     def __init__(self, span: float) -> None:
         self._span = span

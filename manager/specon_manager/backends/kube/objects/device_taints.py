@@ -53,7 +53,7 @@ class Tolerated(Struct, frozen=True):
 
 
 class SliceTaints(Struct, frozen=True):
-    """What is needed of a ResourceSlice."""
+    """The fields of a ResourceSlice that count here."""
 
     uid: str
     pool: tuple[str, str]
@@ -65,7 +65,7 @@ class SliceTaints(Struct, frozen=True):
 
 
 class TaintRule(Struct, frozen=True):
-    """What is needed of a DeviceTaintRule."""
+    """The fields of a DeviceTaintRule that count here."""
 
     uid: str
     driver: str | None
@@ -81,7 +81,7 @@ class TaintRule(Struct, frozen=True):
 
 
 class DeviceClaim(Struct, frozen=True):
-    """What is needed of a ResourceClaim."""
+    """The fields of a ResourceClaim that count here."""
 
     uid: str
     namespace: str
@@ -93,7 +93,7 @@ class DeviceClaim(Struct, frozen=True):
 
 
 class Announced(Struct, frozen=True):
-    """That a device will be taken from whoever uses it."""
+    """A device will be taken from the pods that use it."""
 
     why: str
     leaves_at: float | None
@@ -105,7 +105,7 @@ TOO_LATE: Final = Announced("", 0.0)
 
 
 def slim_slice(found: Object) -> SliceTaints:
-    """Return what is needed of a ResourceSlice."""
+    """Return the fields of a ResourceSlice that count here."""
     spec = mapping(found.get("spec"))
     pool = mapping(spec.get("pool"))
     tainted = {
@@ -122,7 +122,7 @@ def slim_slice(found: Object) -> SliceTaints:
 
 
 def slim_rule(found: Object) -> TaintRule:
-    """Return what is needed of a DeviceTaintRule.
+    """Return the fields of a DeviceTaintRule that count here.
 
     `v1alpha3` once knew device classes and CEL expressions: a rule with one of these is passed over.
     """
@@ -141,7 +141,7 @@ def slim_rule(found: Object) -> TaintRule:
 
 
 def slim_claim(found: Object) -> DeviceClaim:
-    """Return what is needed of a ResourceClaim."""
+    """Return the fields of a ResourceClaim that count here."""
     metadata, status = mapping(found.get("metadata")), mapping(found.get("status"))
     results = mappings(mapping(mapping(status.get("allocation")).get("devices")).get("results"))
     return DeviceClaim(

@@ -121,7 +121,7 @@ def test_nonsense_says_nothing(slim, part):
 
 
 def test_names_and_times_are_bounded():
-    """Whoever writes a slice does not choose how much is kept of it."""
+    """The writer of a slice does not choose how much of it is kept."""
     taints = [{"key": "k" * 9999, "effect": "NoSchedule", "timeAdded": "9" * 9999}] * 99
     spec = {"devices": [{"name": f"{n}" * 999, "taints": taints} for n in range(999)]}
     found = slim_slice({"metadata": {}, "spec": spec})
