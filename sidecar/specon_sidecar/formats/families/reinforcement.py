@@ -23,7 +23,7 @@ REINFORCEMENT: Final = (
     ),
     Family(
         name="baselines-off-policy",
-        writers="OpenAI Baselines: DDPG and what was made of it",
+        writers="OpenAI Baselines: DDPG and projects derived from it",
         needles=(b"| rollout/return ",),
         line=r"^\| (?P<name>rollout/return) +\| (?P<value>" + NUM + r")",
         metrics=("rollout/return",),

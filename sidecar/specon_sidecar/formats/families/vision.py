@@ -44,7 +44,7 @@ VISION: Final = (
     ),
     Family(
         name="basicsr",
-        writers="BasicSR and what was made of it (its pixel loss)",
+        writers="BasicSR and projects derived from it (pixel loss)",
         needles=(b"[epoch:", b"iter:", b"] l_"),
         line=r"\[epoch: *(?P<epoch>\d+), iter: *(?P<step>[\d,]+), [^\]]{1,80}\].{1,80}?\] "
         r"l_(?:g_)?(?:pix|total): (?P<value>" + NUM + r")",
@@ -81,7 +81,7 @@ VISION: Final = (
     ),
     Family(
         name="swin",
-        writers="Swin Transformer and what was made of it",
+        writers="Swin Transformer and projects derived from it",
         needles=(b"Train: [", b"eta ", b"loss "),
         line=r"\bTrain: \[(?P<epoch>\d+)/(?P<epochs>\d+)\]\[(?P<i>\d+)/(?P<n>\d+)\]\s+eta .{1,200}?\bloss ",
         pair=BLANK,
