@@ -135,7 +135,7 @@ async def _stands(stage: ClusterStage, state: str) -> str:
         case "Proposed":
             stage.cluster.kubelet.held |= {placeholder_name("training/please-gang", rank) for rank in RANKS}
         case "Reserved":
-            stage.sidecars.deaf |= set(RANKS)
+            await stage.sidecars.deafen(*RANKS)
         case "Checkpointing":
             stage.sidecars.slow |= set(RANKS[1:2])
         case "Evicting":

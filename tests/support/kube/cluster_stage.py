@@ -371,7 +371,6 @@ class ClusterStage:
                 if key in {"state", "replica", "source", "target", "message", "attempt", "manager"}
             }
             for each in self.cluster.store.all(MIGRATIONS)
-            if (each.get("status") or {}).get("state") not in {"Succeeded", "RolledBack"}
         }
         pods = [
             (
@@ -443,6 +442,8 @@ class ClusterStage:
         state = self._braked[replica]
         pod = self.pod_of(replica)["metadata"]["name"]
         kubelet = self.cluster.kubelet
+        if state == "Reserved":
+            await self.sidecars.deafen(replica)
         if state == "Proposed":
             kubelet.held.add(placeholder_name(f"{_namespace(replica)}/{_asked(replica)}", replica))
         elif state == "Evicting":

@@ -56,6 +56,8 @@ class Sidecars:
         """The step with which each pod began, by UID."""
         self.converged: set[str] = set()
         self.deaf: set[str] = set()
+        self.asking: set[str] = set()
+        """Those that wait for an instruction right now."""
         self.slow: set[str] = set()
         self.mute: set[str] = set()
         self.refuses: dict[str, str] = {}
@@ -112,6 +114,12 @@ class Sidecars:
         for task in ended:
             task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
+
+    async def deafen(self, *replicas: str) -> None:
+        """Let these fetch no instructions any more, nor one for which they wait by now."""
+        self.deaf.update(replicas)
+        while self.asking & set(replicas):  # noqa: ASYNC110  (they end in several places)
+            await asyncio.sleep(_PAUSE)
 
     def files(self, pod: Object, token: str) -> tuple[str, str]:
         """Write what the kubelet projects into the sidecar: token and authorities."""
@@ -236,7 +244,11 @@ class _Life:
                 await asyncio.sleep(_PAUSE)
                 continue
             wait = 1.0 if self._open else 5.0
-            outcome, instructions = await client.instructions(tuple(self._open), wait=wait)
+            self._of.asking.add(self.replica)
+            try:
+                outcome, instructions = await client.instructions(tuple(self._open), wait=wait)
+            finally:
+                self._of.asking.discard(self.replica)
             for one in instructions:
                 if one.id not in self._open:
                     self._open[one.id] = asyncio.create_task(self._carry_out(client, one))
