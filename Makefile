@@ -27,7 +27,7 @@ LOCK = env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(VENV)/lock/bin/u
 	--generate-hashes --custom-compile-command "make lock"
 
 # One worker more than there are cores: tests with real processes wait more than they compute.
-PYTEST = $(BIN)/python -m pytest --numprocesses=$$(($$(nproc) + 1)) --maxprocesses=4 --durations=15 --durations-min=1
+PYTEST = $(BIN)/python -m pytest --numprocesses=$$(($$(nproc) + 1)) --maxprocesses=4 --maxschedchunk=16 --durations=15 --durations-min=1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo frameworks test test-long check lint prose types contracts format bench fuzz fuzz-objects properties outages docs recording audit sbom images chart wheel lock clean
