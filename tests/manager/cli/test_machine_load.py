@@ -48,7 +48,8 @@ def test_ones_own_processes_are_told_from_others():
     (_, begin), (at, left) = load.left[0], load.left[-1]
     assert begin == 0
     least = 0.02 * at  # that is said to be left even where others took all
-    assert least <= left <= max(least, at - (load.others - 0.1) / len(cpus))
+    # What others took since then is at most all that there was; samples may be a hundredth of a second off.
+    assert least <= left <= max(least, at - load.others / len(cpus) + (load.seconds - at) + 0.02)
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ from specon_manager.backends.local.pod_files import replica_directory
 from specon_manager.core.state import State
 from specon_manager.model.transactions import Kind, Transaction
 from support.local.gang_trainer import STARTS
-from support.local.stage import HERE, Stage
+from support.local.stage import HERE, PATIENCE, Stage
 
 JOB: Final = "elastic"
 OTHER: Final = "other"
@@ -15,14 +15,7 @@ SETTINGS: Final = {
     "policy": "kod2",
     "parameters": {"cooldown": 0},
     "budgets": {"change_cooldown": 600, "retry_cooldown": 600},
-    "deadlines": {
-        "start": 10,
-        "checkpoint": 10,
-        "eviction_margin": 5,
-        "verify": 20,
-        "ready": 20,
-        "crash_backoff": 0.1,
-    },
+    "deadlines": {**PATIENCE, "ready": 60},
 }
 CAPACITY: Final = ("--capacity", "1")
 
