@@ -26,6 +26,10 @@ LOCK = env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(VENV)/lock/bin/u
 	--default-index https://pypi.org/simple --python-version 3.11 --python-platform linux --only-binary :all: \
 	--generate-hashes --custom-compile-command "make lock"
 
+# Tests and demo start hundreds of processes. Where Python may not keep what it compiles, each of them, and each
+# worker of the tests, compiles anew: a sidecar then starts in twice the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One worker more than there are cores: tests with real processes wait more than they compute.
 PYTEST = $(BIN)/python -m pytest --numprocesses=$$(($$(nproc) + 1)) --maxprocesses=4 --maxschedchunk=16 --durations=15 --durations-min=1
 
