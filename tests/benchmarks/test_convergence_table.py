@@ -7,6 +7,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)  # twenty seconds of an idle processor
 def test_the_table_is_what_the_classifiers_do():
     """The committed tables are printed again from the committed curves: no classifier changes unnoticed."""

@@ -9,9 +9,12 @@ from specon_manager import __version__
 from support.packaging import dockerfile, root_file_system
 from support.packaging.dockerfile import ROOT
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="the images have Python 3.11: run the tests with it"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        sys.version_info[:2] != (3, 11), reason="the images have Python 3.11: run the tests with it"
+    ),
+]
 
 
 class Container:

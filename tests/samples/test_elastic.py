@@ -11,7 +11,7 @@ import pytest
 
 from support.local.workers import DEADLINE, Processes, codes
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from support.local.workers import DEADLINE, ONE_THREAD, TRAINING, Processes, codes
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(300)]
 
 WHOLE, SHARDED = "elastic_ddp.py", "sharded.py"
 ENDLESS = ("--steps", 10**6, "--checkpoint-every", 0)
