@@ -200,7 +200,11 @@ class Owners(Cluster):
             self.placed[action.job] = dict(action.placement)
             if spec.present is not None:
                 count = sum(role_of(name) != "ps" for name in action.placement)
-                self.specs[action.job] = msgspec.structs.replace(spec, present=count)
+                # A description names as many as there are, though somebody has just wanted fewer at most.
+                more = (name for name in action.placement if name not in spec.replicas)
+                self.specs[action.job] = msgspec.structs.replace(
+                    spec, present=count, replicas=(*spec.replicas, *more)
+                )
                 self.unsaid.append(action.job)
         if not self.told_late:
             self.see_objects()
