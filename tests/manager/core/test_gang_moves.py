@@ -117,6 +117,22 @@ def test_one_replica_of_a_gang_takes_all_of_it_along():
         assert {cluster.state.replicas[name].starts for name in (W0, W1)} == {2}
 
 
+def test_what_could_not_start_holds_no_room_there_on_the_way_back():
+    """It holds that of its former node, where it starts again; others may have what is free on the target."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.die(W0, 143, evicted=True)
+        started = of_kind(cluster.die(W1, 143, evicted=True), StartReplica)
+        cluster.orders.clear()
+        (order,) = [each for each in started if each.replica == W0]
+        cluster.post(ev.StartRefused(replica=W0, start=order.start, reason="no such image"))
+        replica = cluster.state.replicas[W0]
+        assert (change_of(cluster).attempt, replica.phase) == (2, Phase.PENDING)
+        assert (replica.node, replica.holds) == ("node-0", True)
+
+
 def test_parts_of_different_steps_are_no_checkpoint():
     """Where each worker saves a part, all parts are of one step, or nothing ends."""
     with runs(**FIXED, savers="all") as cluster:

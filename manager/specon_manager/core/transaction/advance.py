@@ -50,6 +50,7 @@ def apply_outcome(
             return ends.close_transaction(state, transaction, TransactionState.FAILED, now, note=note)
         actions += room_released(transaction, why)
         following_one = _turn_back(state, following_one, why)
+        state = _hold_the_way_back(state, following_one)
     elif transaction.state in ASKING_STATES and target not in ASKING_STATES:
         actions += withdrawn(transaction)
     state = state.with_transaction(set_deadline(state, following_one, now))
@@ -111,6 +112,16 @@ def _turn_back(state: State, transaction: Transaction, why: str) -> Transaction:
     return msgspec.structs.replace(
         transaction, attempt=2, note=why, before=before, repeats=0, ending={}, stuck="", running_at=None
     )
+
+
+def _hold_the_way_back(state: State, transaction: Transaction) -> State:
+    """Let what waits hold room where it goes back to, and none where it could not start."""
+    for replica in members.wanted_replicas(state, transaction):
+        node = transaction.wanted[replica.name] or None
+        if replica.holds and not replica.active and replica.node != node:
+            held = msgspec.structs.replace(replica, node=node, holds=node is not None)
+            state = state.with_replica(held)
+    return state
 
 
 def enter_state(state: State, transaction: Transaction, former: TransactionState | None, now: float) -> Step:
