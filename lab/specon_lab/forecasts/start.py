@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
+from specon_lab.forecasts.calibration import IN_ORDER, TURNED, widen
 from specon_lab.forecasts.chance import FEWEST
 from specon_lab.forecasts.forecast import APPROXIMATIONS
 from specon_lab.forecasts.starts import Bounds, Start, Starts, starts
@@ -44,11 +44,12 @@ _CONVERGES: Final = "jobs converge as their sidecars say, else as others of thei
 
 
 def expected_starts(
-    state: State, now: float, jobs: Collection[str], budget: Budget = QUICK
+    state: State, now: float, jobs: Collection[str], budget: Budget = QUICK, *, factor: float | None = None
 ) -> Mapping[str, ExpectedStart]:
     """Return when jobs that wait may start, as if neither a pause nor a dry run held the manager back.
 
-    It takes as long as the budget says and the time of one plan; never raises for what a state may hold.
+    Intervals are wider than the worlds make them, by `factor` or, if it is None, as calibrated. It takes as
+    long as the budget says and the time of one plan; never raises for what a state may hold.
     """
     ends = budget.clock() + budget.seconds
     try:
@@ -64,8 +65,9 @@ def expected_starts(
     if found.worlds < FEWEST:
         why = f"{found.worlds} of the {FEWEST} simulations that it takes were over after {budget.seconds:g} s"
         return dict.fromkeys(jobs, ExpectedStart(why=why))
-    # The Ticks of a world fall at other moments than the manager's: so much earlier or later it may start.
-    slack = 0.0 if worlds.in_order else state.settings.tick
+    if factor is None:
+        factor = IN_ORDER if worlds.in_order else TURNED
+    tick = state.settings.tick
     told = sorted({each.basis for each in worlds.expected.remaining})
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
@@ -75,20 +77,11 @@ def expected_starts(
         *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
-        job: _tell(_widen(found.by_job[job], slack), found, worlds.unknown, assumptions)
+        job: _tell(widen(found.by_job[job], factor, tick), found, worlds.unknown, assumptions)
         if job in found.by_job
         else ExpectedStart(why="it does not wait any more")
         for job in jobs
     }
-
-
-def _widen(start: Start, slack: float) -> Start:
-    return msgspec.structs.replace(
-        start,
-        earliest=max(0.0, start.earliest - slack),
-        latest=start.latest + slack,
-        surely_after=max(0.0, start.surely_after - slack),
-    )
 
 
 def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...]) -> ExpectedStart:

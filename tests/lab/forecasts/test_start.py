@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from specon_lab.forecasts.calibration import IN_ORDER, TURNED
 from specon_lab.forecasts.start import Budget, expected_starts
 from specon_manager.model.cluster import Served
 from specon_manager.model.settings import Settings
@@ -21,7 +22,7 @@ def waiting(spec=None):
 
 def start_of(state, **options):
     budget = options.get("budget", Budget(work=20_000, seconds=60.0))
-    return expected_starts(state, NOW, [JOB], budget)[JOB]
+    return expected_starts(state, NOW, [JOB], budget, factor=options.get("factor"))[JOB]
 
 
 def test_a_forecast_is_bounded_and_breaks_nothing():
@@ -75,11 +76,12 @@ def test_what_lies_beyond_the_work_has_no_numbers(work):
     assert start_of(never, budget=Budget(work=work, seconds=60.0)).in_seconds is None
 
 
-def test_an_interval_is_a_tick_wider_at_both_ends_where_later_jobs_may_go_first():
-    """Ticks of a simulation fall at other moments than the manager's; in order of submission ends decide."""
+@pytest.mark.parametrize(("policy", "calibrated"), [("progress", TURNED), ("fifo", IN_ORDER)])
+def test_an_interval_is_as_wide_as_it_was_calibrated_for_its_kind_of_policy(policy, calibrated):
+    """From a Tick before now on: where it starts at once in every world it may do so a little later."""
     state = waiting()
-    for policy, slack in (("progress", state.settings.tick), ("fifo", 0.0)):
-        told = start_of(
-            msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, policy=policy))
-        )
-        assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, slack)
+    state = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, policy=policy))
+    for factor, wide in ((1.0, 1.0), (3.0, 3.0), (None, calibrated)):
+        told = start_of(state, factor=factor)
+        latest = round(state.settings.tick * (wide - 1.0), 1)
+        assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, latest)
