@@ -49,10 +49,18 @@ _SIXTIETH = (0, 13759, 15101, 13958, 12291, 12252, 12938, 14199, 13797)
 
 
 def _pollux(numbers: Iterable[int]) -> dict[str, str]:
-    """Return 60 jobs of each: its first, those after them on empty nodes, its first at twice the load."""
-    first = {f"pollux {n}": _POLLUX.format(n, 0) for n in numbers}
-    later = {f"pollux {n}, later": _POLLUX.format(n, _SIXTIETH[n]) for n in numbers}
-    return first | later | {f"pollux {n}, twice the load": _TWICE.format(n) for n in numbers}
+    """Return the first 60 jobs of these workloads."""
+    return {f"pollux {number}": _POLLUX.format(number, 0) for number in numbers}
+
+
+def _later(numbers: Iterable[int]) -> dict[str, str]:
+    """Return the 60 jobs after them, on empty nodes."""
+    return {f"pollux {n}, later": _POLLUX.format(n, _SIXTIETH[n]) for n in numbers}
+
+
+def _twice(numbers: Iterable[int]) -> dict[str, str]:
+    """Return the first 60 jobs at twice the load."""
+    return {f"pollux {number}, twice the load": _TWICE.format(number) for number in numbers}
 
 
 def _philly(starts: Iterable[int]) -> dict[str, str]:
@@ -60,11 +68,16 @@ def _philly(starts: Iterable[int]) -> dict[str, str]:
     return {f"philly, day {start // 86400}": _PHILLY.format(start) for start in starts}
 
 
-CALIBRATED_ON = _pollux((1, 2, 3, 4))
-JUDGED_ON = _pollux((5, 6, 7, 8))
-IN_ORDER_TOO = {True: _philly((4000000, 6500000)), False: _philly((4592000, 5000000))}
-"""What is added, where later jobs do not go first, to what is calibrated and judged on: there many wait for
-one job that takes weeks."""
+_CALIBRATED, _JUDGED = (1, 2, 3, 4), (5, 6, 7, 8)
+CALIBRATED_ON = {
+    True: _pollux(_CALIBRATED) | _later(_CALIBRATED) | _philly((4000000, 6500000)),
+    False: _pollux(_CALIBRATED) | _twice(_CALIBRATED),
+}
+"""By whether jobs start in the order of their submission: where later ones may go first fewer wait."""
+JUDGED_ON = {
+    True: _pollux(_JUDGED) | _later(_JUDGED) | _philly((4592000, 5000000)),
+    False: _pollux(_JUDGED) | _twice(_JUDGED),
+}
 _NEAR = 1200.0
 """Waits below this, seconds, are judged by themselves too: a share of the work does not look much farther."""
 CALIBRATE = bool(os.environ.get("CALIBRATE"))
@@ -163,7 +176,8 @@ def told(truth: Truth, policy: str, budget: Budget, factor: float | None) -> Ans
         past = [wait for at, wait in truth.waits if at <= now][-LATEST:]
         for job in asked:
             answer = answers[job.name]
-            later = [at for at in truth.starts.get(job.name, ()) if at > now]
+            # Also at this very moment: what ended at the Tick made room in a step after it.
+            later = [at for at in truth.starts.get(job.name, ()) if at >= now]
             wait = later[0] - now if later else math.inf
             if answer.in_seconds is None or answer.latest_seconds is None or not later:
                 if answer.earliest_seconds:
@@ -189,9 +203,7 @@ def workloads(policy: str) -> dict[str, Workload]:
     if directory is None:
         made = PoissonWorkload(jobs=150, nodes=8, interarrival=180.0, curves=0.0)
         return {f"made up, seed {seed}": generate(made, seed) for seed in (1, 2)}
-    cuts = CALIBRATED_ON if CALIBRATE else JUDGED_ON
-    if policy_named(policy).in_order:
-        cuts = cuts | IN_ORDER_TOO[CALIBRATE]
+    cuts = (CALIBRATED_ON if CALIBRATE else JUDGED_ON)[policy_named(policy).in_order]
     found = {}
     for name, cut in cuts.items():
         path, _, options = cut.partition(":")
