@@ -4,9 +4,9 @@
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
 2, 4, ... of the queue; where later jobs may go first, when each of the first 32 does. Without `TRACES`, a
 directory of published traces as `specon reproduce traces` takes them, jobs are made up from seeds. With
-it the cuts are such that nothing was chosen on. `CALIBRATE=1` takes those on which it was, with intervals as
-the worlds make them, and prints the factors of `specon_lab/forecasts/calibration.py`. `CASE=NAME` runs one
-alone, and `POLICY=NAME[,...]` other policies.
+it the cuts are such that nothing was chosen on. `CALIBRATE=1` takes those on which it was, and prints the
+factor by which their intervals would have to be longer. `CASE=NAME` runs one alone, and `POLICY=NAME[,...]`
+other policies.
 """
 
 import math
@@ -21,9 +21,9 @@ import msgspec
 
 import figure
 from figure import Figure
+from interval_cases import FEWEST_CASES, SAME, Case, calibrate
 from specon_lab.engine.engine import Moment
 from specon_lab.engine.run import settings_for, simulate
-from specon_lab.forecasts.calibration import FEWEST_CASES, SAME, Case, calibrate
 from specon_lab.forecasts.start import PATIENT, Budget, expected_starts
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.read import read_workload
@@ -160,8 +160,8 @@ def run(workload: Workload, policy: str, moments: int) -> Truth:
     return Truth(snapshots, starts, waits)
 
 
-def told(truth: Truth, policy: str, budget: Budget, factor: float | None) -> Answers:
-    """Return each estimate beside the truth, its interval wider by a factor, or as calibrated."""
+def told(truth: Truth, policy: str, budget: Budget) -> Answers:
+    """Return each estimate beside the truth."""
     found = Answers([], 0, [], [])
     for now, seen in truth.snapshots:
         settings = msgspec.structs.replace(seen.settings, policy=policy, parameters={})
@@ -170,7 +170,7 @@ def told(truth: Truth, policy: str, budget: Budget, factor: float | None) -> Ans
         places = POSITIONS if policy_named(policy).in_order else range(1, POSITIONS[-1] + 1)
         asked = [waiting[place - 1] for place in places if place <= len(waiting)]
         began = time.process_time()
-        answers = expected_starts(state, now, [job.name for job in asked], budget, factor=factor)
+        answers = expected_starts(state, now, [job.name for job in asked], budget)
         found.seconds.append(time.process_time() - began)
         found = found._replace(asked=found.asked + len(asked))
         past = [wait for at, wait in truth.waits if at <= now][-LATEST:]
@@ -217,7 +217,6 @@ def measure() -> list[Figure]:
     """Judge every policy on every workload, and all of it together."""
     figures = list[Figure]()
     only = os.environ.get("CASE")
-    factor = 1.0 if CALIBRATE else None
     policies = tuple(filter(None, os.environ.get("POLICY", "").split(","))) or POLICIES
     for policy in policies:
         together = Answers([], 0, [], [])
@@ -227,9 +226,9 @@ def measure() -> list[Figure]:
             if policy_named(policy).in_order:
                 truth = run(workload, policy, _MOMENTS)
                 truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
-                answers = told(truth, policy, _BUDGET, factor)
+                answers = told(truth, policy, _BUDGET)
             else:
-                answers = told(run(workload, policy, _TURNED_MOMENTS), policy, _TURNED_BUDGET, factor)
+                answers = told(run(workload, policy, _TURNED_MOMENTS), policy, _TURNED_BUDGET)
             together += answers
             figures += _figures(f"{name}, {policy}", answers, judged=False)
         figures += _figures(f"all, {policy}", together, judged=only is None and not CALIBRATE)
@@ -241,10 +240,9 @@ def measure() -> list[Figure]:
 def _factor(policy: str, cases: Sequence[Case]) -> list[Figure]:
     if len(cases) < FEWEST_CASES:
         return []
-    factor = calibrate(cases)
-    within = 100 * sum(case.needed <= factor for case in cases) / len(cases)
-    note = f"with it {within:.1f} % of these {len(cases)} intervals hold, of which it was taken"
-    return [Figure(what=f"{policy}: factor of the intervals", value=factor, unit="", note=note)]
+    what = f"all, {policy}: factor with which intervals would hold in 90 of 100 cases"
+    note = f"of {len(cases)}; at most 1: they do as they are"
+    return [Figure(what=what, value=calibrate(cases), unit="", note=note)]
 
 
 def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
@@ -304,7 +302,7 @@ def _error(told: float, truth: float) -> float:
 def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
     workload = generate(PoissonWorkload(jobs=60, nodes=4, interarrival=120.0, curves=0.0), 1)
-    answers = told(run(workload, "fifo", 4), "fifo", _BUDGET, None)
+    answers = told(run(workload, "fifo", 4), "fifo", _BUDGET)
     cases = [each.case for each in answers.given]
     return [*_figures("smallest", answers, judged=True), *_factor("smallest", cases)]
 

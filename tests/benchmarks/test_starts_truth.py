@@ -24,7 +24,7 @@ def test_a_start_at_the_very_moment_counts_and_one_before_it_does_not(monkeypatc
 
     state = msgspec.structs.replace(with_gang(nodes(), elastic("w"), {}), served=KNOWN)
     truth = starts.Truth([starts.Snapshot(NOW, state)], {JOB: [NOW - 300.0, NOW, NOW + 900.0]}, [])
-    answers = starts.told(truth, "progress", Budget(work=20_000, seconds=60.0), None)
+    answers = starts.told(truth, "progress", Budget(work=20_000, seconds=60.0))
     (told,) = answers.given
     assert told.case.truth == 0.0
     assert told.case.inside

@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_lab.forecasts.calibration import IN_ORDER, TURNED, widen
 from specon_lab.forecasts.chance import FEWEST
 from specon_lab.forecasts.forecast import APPROXIMATIONS
 from specon_lab.forecasts.starts import Bounds, Start, Starts, starts
@@ -44,12 +43,11 @@ _CONVERGES: Final = "jobs converge as their sidecars say, else as others of thei
 
 
 def expected_starts(
-    state: State, now: float, jobs: Collection[str], budget: Budget = QUICK, *, factor: float | None = None
+    state: State, now: float, jobs: Collection[str], budget: Budget = QUICK
 ) -> Mapping[str, ExpectedStart]:
     """Return when jobs that wait may start, as if neither a pause nor a dry run held the manager back.
 
-    Intervals are wider than the worlds make them, by `factor` or, if it is None, as calibrated. It takes as
-    long as the budget says and the time of one plan; never raises for what a state may hold.
+    It takes as long as the budget says and the time of one plan; never raises for what a state may hold.
     """
     ends = budget.clock() + budget.seconds
     try:
@@ -65,9 +63,6 @@ def expected_starts(
     if found.worlds < FEWEST:
         why = f"{found.worlds} of the {FEWEST} simulations that it takes were over after {budget.seconds:g} s"
         return dict.fromkeys(jobs, ExpectedStart(why=why))
-    if factor is None:
-        factor = IN_ORDER if worlds.in_order else TURNED
-    tick = state.settings.tick
     told = sorted({each.basis for each in worlds.expected.remaining})
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
@@ -77,7 +72,7 @@ def expected_starts(
         *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
-        job: _tell(widen(found.by_job[job], factor, tick), found, worlds.unknown, assumptions)
+        job: _tell(found.by_job[job], found, worlds.unknown, assumptions)
         if job in found.by_job
         else ExpectedStart(why="it does not wait any more")
         for job in jobs

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from specon_lab.forecasts.calibration import IN_ORDER, TURNED
 from specon_lab.forecasts.start import Budget, expected_starts
 from specon_manager.model.cluster import Served
 from specon_manager.model.settings import Settings
@@ -22,7 +21,7 @@ def waiting(spec=None):
 
 def start_of(state, **options):
     budget = options.get("budget", Budget(work=20_000, seconds=60.0))
-    return expected_starts(state, NOW, [JOB], budget, factor=options.get("factor"))[JOB]
+    return expected_starts(state, NOW, [JOB], budget)[JOB]
 
 
 def test_a_forecast_is_bounded_and_breaks_nothing():
@@ -76,12 +75,10 @@ def test_what_lies_beyond_the_work_has_no_numbers(work):
     assert start_of(never, budget=Budget(work=work, seconds=60.0)).in_seconds is None
 
 
-@pytest.mark.parametrize(("policy", "calibrated"), [("progress", TURNED), ("fifo", IN_ORDER)])
-def test_an_interval_is_as_wide_as_it_was_calibrated_for_its_kind_of_policy(policy, calibrated):
-    """From a Tick before now on: where it starts at once in every world it may do so a little later."""
+@pytest.mark.parametrize("policy", ["progress", "fifo"])
+def test_an_interval_is_as_the_worlds_make_it(policy):
+    """Where a job starts at once in every world it is a moment: on traces it holds without being wider."""
     state = waiting()
     state = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, policy=policy))
-    for factor, wide in ((1.0, 1.0), (3.0, 3.0), (None, calibrated)):
-        told = start_of(state, factor=factor)
-        latest = round(state.settings.tick * (wide - 1.0), 1)
-        assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, latest)
+    told = start_of(state)
+    assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, 0.0)
