@@ -4,14 +4,15 @@
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
 2, 4, ... of the queue; where later jobs may go first, when each of the first 32 does. Without `TRACES`, a
 directory of published traces as `specon reproduce traces` takes them, jobs are made up from seeds. With
-it the cuts are such that nothing was chosen on; `CHOOSE=1` prints those on which it was. `CASE=NAME` runs
-one alone, and `POLICY=NAME[,...]` other policies.
+it the cuts are such that nothing was chosen on. `CALIBRATE=1` takes those on which it was, and prints the
+factor by which their intervals would have to be longer. `CASE=NAME` runs one alone, and `POLICY=NAME[,...]`
+other policies.
 """
 
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -20,6 +21,7 @@ import msgspec
 
 import figure
 from figure import Figure
+from interval_cases import FEWEST_CASES, SAME, Case, calibrate
 from specon_lab.engine.engine import Moment
 from specon_lab.engine.run import settings_for, simulate
 from specon_lab.forecasts.start import PATIENT, Budget, expected_starts
@@ -40,15 +42,25 @@ LATEST = 64
 SHORTEST = 60.0
 """Errors of what starts sooner are relative to this, seconds."""
 _POLLUX = "pollux/workloads/workload-{}.csv:elastic=false,limit=110,nodes=8,start={}"
+_TWICE = "pollux/workloads-2.0/workload-{}.csv:elastic=false,limit=110,nodes=8"
 _PHILLY = "philly/philly.csv:start={},limit=110,nodes=4"
 _SIXTIETH = (0, 13759, 15101, 13958, 12291, 12252, 12938, 14199, 13797)
 """When the 61st job of a workload comes, seconds."""
 
 
 def _pollux(numbers: Iterable[int]) -> dict[str, str]:
-    """Return the first 60 jobs of these workloads, and those after them on empty nodes."""
-    first = {f"pollux {number}": _POLLUX.format(number, 0) for number in numbers}
-    return first | {f"pollux {n}, later": _POLLUX.format(n, _SIXTIETH[n]) for n in numbers}
+    """Return the first 60 jobs of these workloads."""
+    return {f"pollux {number}": _POLLUX.format(number, 0) for number in numbers}
+
+
+def _later(numbers: Iterable[int]) -> dict[str, str]:
+    """Return the 60 jobs after them, on empty nodes."""
+    return {f"pollux {n}, later": _POLLUX.format(n, _SIXTIETH[n]) for n in numbers}
+
+
+def _twice(numbers: Iterable[int]) -> dict[str, str]:
+    """Return the first 60 jobs at twice the load."""
+    return {f"pollux {number}, twice the load": _TWICE.format(number) for number in numbers}
 
 
 def _philly(starts: Iterable[int]) -> dict[str, str]:
@@ -56,17 +68,24 @@ def _philly(starts: Iterable[int]) -> dict[str, str]:
     return {f"philly, day {start // 86400}": _PHILLY.format(start) for start in starts}
 
 
-CHOSEN_ON = _pollux((1, 2, 3, 4)) | _philly((4000000, 6500000))
-JUDGED_ON = _pollux((5, 6, 7, 8)) | _philly((4592000, 5000000))
-TURNED_ON = _pollux((5, 6, 7, 8))
-"""Those where later jobs may go first: fewer wait, and none of them for one that takes weeks."""
+_CALIBRATED, _JUDGED = (1, 2, 3, 4), (5, 6, 7, 8)
+CALIBRATED_ON = {
+    True: _pollux(_CALIBRATED) | _later(_CALIBRATED) | _philly((4000000, 6500000)),
+    False: _pollux(_CALIBRATED) | _twice(_CALIBRATED),
+}
+"""By whether jobs start in the order of their submission: where later ones may go first fewer wait."""
+JUDGED_ON = {
+    True: _pollux(_JUDGED) | _later(_JUDGED) | _philly((4592000, 5000000)),
+    False: _pollux(_JUDGED) | _twice(_JUDGED),
+}
 _NEAR = 1200.0
 """Waits below this, seconds, are judged by themselves too: a share of the work does not look much farther."""
+CALIBRATE = bool(os.environ.get("CALIBRATE"))
 POLICIES = ("fifo", "progress", "quota-fifo")
 _MOMENTS, _EVERY = 20, 3
 """Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
-_TURNED_MOMENTS = 12
-"""The same where later jobs may go first: fewer wait, and each of these moments counts."""
+_TURNED_MOMENTS = 6
+"""The same where later jobs may go first: each of these moments counts, and all who wait at it."""
 _LAST = 60
 """The submission until which moments are: others come after it, as they do where nobody knows the end."""
 _BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
@@ -94,11 +113,8 @@ class Truth(NamedTuple):
 class Told(NamedTuple):
     """One estimate beside the truth, seconds from the moment."""
 
-    truth: float
+    case: Case
     middle: float
-    inside: bool
-    width: float
-    """Of the interval."""
     averages: tuple[float, ...]
     """By the moving averages, less what the job has waited and whole; empty where nobody waited yet."""
 
@@ -160,20 +176,24 @@ def told(truth: Truth, policy: str, budget: Budget) -> Answers:
         past = [wait for at, wait in truth.waits if at <= now][-LATEST:]
         for job in asked:
             answer = answers[job.name]
-            later = [at for at in truth.starts.get(job.name, ()) if at > now]
+            # Also at this very moment: what ended at the Tick made room in a step after it.
+            later = [at for at in truth.starts.get(job.name, ()) if at >= now]
             wait = later[0] - now if later else math.inf
             if answer.in_seconds is None or answer.latest_seconds is None or not later:
                 if answer.earliest_seconds:
-                    found.bounds.append(answer.earliest_seconds - 1 <= wait)
+                    found.bounds.append(answer.earliest_seconds - SAME <= wait)
                 continue
             assert answer.earliest_seconds is not None
-            # What falls into the same second is the same.
-            inside = answer.earliest_seconds - 1 <= wait <= answer.latest_seconds + 1
-            width = answer.latest_seconds - answer.earliest_seconds
+            case = Case(
+                earliest=answer.earliest_seconds,
+                latest=answer.latest_seconds,
+                truth=wait,
+                tick=state.settings.tick,
+            )
             mean = sum(past) / len(past) if past else 0.0
             waited = now - (job.queued_at or job.submitted_at)
             averages = (max(0.0, mean - waited), mean) if past else ()
-            found.given.append(Told(wait, answer.in_seconds, inside, width, averages))
+            found.given.append(Told(case, answer.in_seconds, averages))
     return found
 
 
@@ -183,9 +203,7 @@ def workloads(policy: str) -> dict[str, Workload]:
     if directory is None:
         made = PoissonWorkload(jobs=150, nodes=8, interarrival=180.0, curves=0.0)
         return {f"made up, seed {seed}": generate(made, seed) for seed in (1, 2)}
-    cuts = JUDGED_ON if policy_named(policy).in_order else TURNED_ON
-    if os.environ.get("CHOOSE"):
-        cuts = CHOSEN_ON
+    cuts = (CALIBRATED_ON if CALIBRATE else JUDGED_ON)[policy_named(policy).in_order]
     found = {}
     for name, cut in cuts.items():
         path, _, options = cut.partition(":")
@@ -213,8 +231,18 @@ def measure() -> list[Figure]:
                 answers = told(run(workload, policy, _TURNED_MOMENTS), policy, _TURNED_BUDGET)
             together += answers
             figures += _figures(f"{name}, {policy}", answers, judged=False)
-        figures += _figures(f"all, {policy}", together, judged=only is None)
+        figures += _figures(f"all, {policy}", together, judged=only is None and not CALIBRATE)
+        if CALIBRATE:
+            figures += _factor(policy, [each.case for each in together.given])
     return figures
+
+
+def _factor(policy: str, cases: Sequence[Case]) -> list[Figure]:
+    if len(cases) < FEWEST_CASES:
+        return []
+    what = f"all, {policy}: factor with which intervals would hold in 90 of 100 cases"
+    note = f"of {len(cases)}; at most 1: they do as they are"
+    return [Figure(what=what, value=calibrate(cases), unit="", note=note)]
 
 
 def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
@@ -231,13 +259,14 @@ def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
         figures.append(Figure(what=what, value=value, unit="%", note=note))
     if not given:
         return figures
-    within = sum(each.inside for each in given)
+    cases = [each.case for each in given]
+    within = sum(case.inside for case in cases)
     covered = 100 * within / len(given)
     note = f"{within} of {len(given)}"
     figures.append(
         Figure(what=f"{title}: truth within the interval of 90 %", value=covered, unit="%", note=note)
     )
-    near = [each.inside for each in given if each.truth < _NEAR]
+    near = [case.inside for case in cases if case.truth < _NEAR]
     if near:
         what = f"{title}: the same of waits below {_NEAR / 60:g} minutes"
         note = f"{sum(near)} of {len(near)}"
@@ -245,14 +274,14 @@ def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
     if judged:
         what = f"{title}: how far that is from 90 %"
         figures.append(Figure(what=what, value=abs(covered - 90), unit="points", at_most=3.0))
-    widths = [each.width / max(SHORTEST, each.truth) for each in given]
+    widths = [(case.latest - case.earliest) / max(SHORTEST, case.truth) for case in cases]
     what = f"{title}: median width of the interval"
     figures.append(Figure(what=what, value=100 * median(widths), unit="% of the wait"))
-    error = 100 * median(_error(each.middle, each.truth) for each in given)
+    error = 100 * median(_error(each.middle, each.case.truth) for each in given)
     bound = 20.0 if judged else None
     figures.append(Figure(what=f"{title}: median error", value=error, unit="%", at_most=bound))
     for place, words in enumerate(("less the time waited", "whole")):
-        errors = [_error(each.averages[place], each.truth) for each in given if each.averages]
+        errors = [_error(each.averages[place], each.case.truth) for each in given if each.averages]
         if errors:
             what = f"{title}: median error of the average of past waits, {words}"
             figures.append(
@@ -274,7 +303,8 @@ def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
     workload = generate(PoissonWorkload(jobs=60, nodes=4, interarrival=120.0, curves=0.0), 1)
     answers = told(run(workload, "fifo", 4), "fifo", _BUDGET)
-    return _figures("smallest", answers, judged=True)
+    cases = [each.case for each in answers.given]
+    return [*_figures("smallest", answers, judged=True), *_factor("smallest", cases)]
 
 
 if __name__ == "__main__":

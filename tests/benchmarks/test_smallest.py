@@ -28,7 +28,7 @@ LEAST = {
     "sidecar-process": 3,
     "simulated-reports": 4,
     "simulator": 3,
-    "starts": 7,
+    "starts": 10,
     "time-slices": 5,
     "trainer-slowdown": 8,
     "waiting": 20,

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from specon_lab.forecasts.chance import FEWEST
@@ -64,8 +63,6 @@ def expected_starts(
     if found.worlds < FEWEST:
         why = f"{found.worlds} of the {FEWEST} simulations that it takes were over after {budget.seconds:g} s"
         return dict.fromkeys(jobs, ExpectedStart(why=why))
-    # The Ticks of a world fall at other moments than the manager's: so much earlier or later it may start.
-    slack = 0.0 if worlds.in_order else state.settings.tick
     told = sorted({each.basis for each in worlds.expected.remaining})
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
@@ -75,20 +72,11 @@ def expected_starts(
         *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
-        job: _tell(_widen(found.by_job[job], slack), found, worlds.unknown, assumptions)
+        job: _tell(found.by_job[job], found, worlds.unknown, assumptions)
         if job in found.by_job
         else ExpectedStart(why="it does not wait any more")
         for job in jobs
     }
-
-
-def _widen(start: Start, slack: float) -> Start:
-    return msgspec.structs.replace(
-        start,
-        earliest=max(0.0, start.earliest - slack),
-        latest=start.latest + slack,
-        surely_after=max(0.0, start.surely_after - slack),
-    )
 
 
 def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...]) -> ExpectedStart:

@@ -75,11 +75,10 @@ def test_what_lies_beyond_the_work_has_no_numbers(work):
     assert start_of(never, budget=Budget(work=work, seconds=60.0)).in_seconds is None
 
 
-def test_an_interval_is_a_tick_wider_at_both_ends_where_later_jobs_may_go_first():
-    """Ticks of a simulation fall at other moments than the manager's; in order of submission ends decide."""
+@pytest.mark.parametrize("policy", ["progress", "fifo"])
+def test_an_interval_is_as_the_worlds_make_it(policy):
+    """Where a job starts at once in every world it is a moment: on traces it holds without being wider."""
     state = waiting()
-    for policy, slack in (("progress", state.settings.tick), ("fifo", 0.0)):
-        told = start_of(
-            msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, policy=policy))
-        )
-        assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, slack)
+    state = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, policy=policy))
+    told = start_of(state)
+    assert (told.in_seconds, told.earliest_seconds, told.latest_seconds) == (0.0, 0.0, 0.0)
