@@ -9,7 +9,7 @@ import yaml
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError
 from specon_manager.backends.kube.objects.annotation_conflicts import doubts
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
@@ -244,7 +244,7 @@ def _remarks(
         options = read_options(annotations)
         made = {"metadata": {"name": "x", "annotations": annotations}, "spec": mapping(pod.get("spec"))}
         injected = inject(made, "default", options, _SETTINGS, {})
-    except (AnnotationError, RefusedError) as error:
+    except (AnnotationError, PodRefusedError) as error:
         yield f"admission would refuse the pod: {error}"
         return
     yield from (*injected.warnings, *doubts(options))
