@@ -52,7 +52,7 @@ class Group(Struct, frozen=True, kw_only=True):
     amount: Amount
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class WaitingGang(Struct, frozen=True, kw_only=True):
     """The job that waits: its smallest gang, in one group or two."""
 
     job: str
@@ -75,7 +75,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
     rooms: tuple[Amount, ...]
     units: tuple[Unit, ...]
-    waiting: Waiting
+    waiting: WaitingGang
 
 
 class Move(Struct, frozen=True, kw_only=True):
