@@ -16,7 +16,7 @@ from msgspec import Struct
 from specon_manager.backends.local.appetite import Appetite, running_threads
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pods import Pod
-from specon_manager.backends.turns import Schedule, Sharer, Turn, schedules
+from specon_manager.backends.turns import Schedule, Sharer, TimeSlice, schedules
 from specon_manager.model.cluster import JobSpec
 
 RENEW_SECONDS: Final = 1.0
@@ -56,7 +56,7 @@ class Sharing:
         self._weights: dict[str, float] = {}
         self._appetites: dict[str, Appetite] = {}
         self._spared: frozenset[str] = frozenset()
-        self._told: dict[str, tuple[Pod, float, tuple[Turn, ...]]] = {}
+        self._told: dict[str, tuple[Pod, float, tuple[TimeSlice, ...]]] = {}
         self._news = asyncio.Event()
 
     def join(self, one: SharingPod, weight: float = 1.0) -> None:
