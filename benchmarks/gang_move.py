@@ -34,7 +34,7 @@ from specon_manager.core.state import State
 from specon_manager.model.events import MoveRequested
 from specon_manager.model.settings import Budgets, Settings
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from specon_manager.serving.session import Session
+from specon_manager.serving.session import LocalSession
 
 WORKERS = 4
 MOVES = 10  # in a round, and then three times by hand
@@ -63,7 +63,7 @@ _SETTINGS = Settings(policy="fifo", budgets=Budgets(cooldown=0.0), tick=0.2)
 Found = TypeVar("Found")
 
 
-async def _found(session: Session, look: Callable[[State], Found | None]) -> Found:
+async def _found(session: LocalSession, look: Callable[[State], Found | None]) -> Found:
     """Return what `look` finds in the state, once it does."""
     changed = asyncio.Event()
     session.controller.observers.append(lambda _: changed.set())
@@ -73,7 +73,7 @@ async def _found(session: Session, look: Callable[[State], Found | None]) -> Fou
     return found
 
 
-async def _moved(session: Session, number: int, target: str) -> Transaction:
+async def _moved(session: LocalSession, number: int, target: str) -> Transaction:
     """Ask for a move of the gang once it trains, and return its record."""
     job, name = f"default/{_JOB.name}", f"move-{number}"
     lead = f"{job}/worker/0"

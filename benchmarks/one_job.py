@@ -9,12 +9,12 @@ from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.running import samples_directory
 from specon_manager.model.settings import Settings
-from specon_manager.serving.session import Session, SessionOptions, open_session
+from specon_manager.serving.session import LocalSession, SessionOptions, open_session
 
 
 def session_of(
     job: LocalJob, directory: Path, nodes: Sequence[VirtualNode], settings: Settings
-) -> AbstractAsyncContextManager[Session]:
+) -> AbstractAsyncContextManager[LocalSession]:
     """Return a session whose manager ends with it; `directory` is that of its state."""
     return open_session(
         SessionOptions(

@@ -11,7 +11,7 @@ from specon_sidecar.classify import Category
 from specon_tools.observability.__main__ import main
 from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
 from specon_tools.observability.files import DASHBOARDS, chart_files
-from specon_tools.observability.panels import COLOURS, Dashboard, Panel, Query, Row, render
+from specon_tools.observability.panels import COLOURS, Dashboard, Panel, PanelRow, Query, render
 from support.watching.promql import filled_in, kept, selected
 
 FILES = Path(__file__).parents[2] / "charts" / "specon" / "files"
@@ -177,7 +177,7 @@ def test_a_row_that_is_full_goes_on_below():
         Panel(title=str(width), text="", queries=(Query("up"),), width=width, height=height)
         for width, height in ((8, 4), (12, 6), (6, 2), (24, 3))
     )
-    page = json.loads(render(Dashboard(uid="x", title="x", text="x", rows=(Row("r", panels),))))
+    page = json.loads(render(Dashboard(uid="x", title="x", text="x", rows=(PanelRow("r", panels),))))
     places = [tuple(panel["gridPos"][key] for key in "xywh") for panel in page["panels"]]
     assert places == [(0, 0, 24, 1), (0, 1, 8, 4), (8, 1, 12, 6), (0, 7, 6, 2), (0, 9, 24, 3)]
 

@@ -13,8 +13,8 @@ import pytest
 from specon_sidecar.checkpoints.ask import ask
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import (
-    Candidate,
     CheckpointWatch,
+    UnverifiedCheckpoint,
 )
 from specon_sidecar.checkpoints.find import TooManyEntriesError, fingerprint
 from specon_sidecar.checkpoints.table import OWN_FILE, step_in_name
@@ -47,7 +47,7 @@ def complete(watch, at=(0.0, 1.0)):
 
 
 def candidate_of(path):
-    return Candidate(path=path, step=1, fingerprint=fingerprint(path))
+    return UnverifiedCheckpoint(path=path, step=1, fingerprint=fingerprint(path))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from specon_sidecar.checkpoints import find
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, candidate_at
+from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch, UnverifiedCheckpoint, candidate_at
 from specon_sidecar.checkpoints.find import fingerprint
 from specon_sidecar.checkpoints.table import TABLE
 from specon_sidecar.checkpoints.verify import Budget, UnreadableError, verify, verify_path
@@ -205,11 +205,11 @@ def test_a_large_one_that_says_nothing_of_its_size_is_read_whole(tmp_path, monke
     """A sample shows nothing of it; an owner's marker does."""
     monkeypatch.setattr("specon_sidecar.checkpoints.verify.WHOLE_BYTES", 1000)
     (tmp_path / "step-1.bin").write_bytes(bytes(10**6))
-    candidate = Candidate(
+    candidate = UnverifiedCheckpoint(
         path=tmp_path / "step-1.bin", step=1, fingerprint=fingerprint(tmp_path / "step-1.bin")
     )
     assert verify(candidate, Event()).read == "whole"
-    marked = Candidate(
+    marked = UnverifiedCheckpoint(
         path=candidate.path,
         step=1,
         fingerprint=candidate.fingerprint,
@@ -229,7 +229,7 @@ def test_a_slow_disk_makes_a_sample_of_what_would_have_been_read_whole(tmp_path)
 
 
 def verify_path_at(path, clock):
-    candidate = Candidate(path=path, step=1, fingerprint=fingerprint(path))
+    candidate = UnverifiedCheckpoint(path=path, step=1, fingerprint=fingerprint(path))
     return verify(candidate, Event(), Budget(seconds=6.0), clock)
 
 

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch
+from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch, UnverifiedCheckpoint
 from specon_sidecar.checkpoints.find import fingerprint
 from specon_sidecar.checkpoints.parts import PartsError, pairs, stretches
 from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
@@ -49,7 +49,7 @@ def sizes(folder):
 
 
 def digest(folder, cancelled=None):
-    candidate = Candidate(path=folder, step=5, fingerprint=fingerprint(folder))
+    candidate = UnverifiedCheckpoint(path=folder, step=5, fingerprint=fingerprint(folder))
     return verify(candidate, cancelled or Event()).digest
 
 

@@ -14,7 +14,7 @@ from specon_lab.workloads.parameters import parameters_of
 from specon_lab.workloads.table import WORKLOADS
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class ReproductionTask(Struct, frozen=True, kw_only=True):
     """One simulation of a reproduction."""
 
     reproduction: str
@@ -83,7 +83,7 @@ def make_plan(reproduction: Reproduction, *, quick: bool) -> Plan:
 
 
 def run_plans(
-    plans: Sequence[Plan], tasks: Sequence[Task], *, processes: int, on_progress: OnProgress
+    plans: Sequence[Plan], tasks: Sequence[ReproductionTask], *, processes: int, on_progress: OnProgress
 ) -> tuple[tuple[Reproduced, ...], bool]:
     """Run the tasks of the plans; return what came of each plan, and whether it was interrupted."""
     job = Job(work=_measure, died=_note_death)
@@ -99,12 +99,14 @@ def run_plans(
     return tuple(found), interrupted
 
 
-def tasks_of(plans: Sequence[Plan]) -> list[Task]:
+def tasks_of(plans: Sequence[Plan]) -> list[ReproductionTask]:
     """Return all runs, those of the most jobs first, so that no process is left with a long one at the end.
 
     Those of the same workload and seed follow each other: a process then makes it up once.
     """
-    tasks = [Task(reproduction=plan.reproduction.name, run=run) for plan in plans for run in plan.runs]
+    tasks = [
+        ReproductionTask(reproduction=plan.reproduction.name, run=run) for plan in plans for run in plan.runs
+    ]
     return sorted(tasks, key=lambda task: (-_size(task.run.workload), task.run.workload, task.run.seed))
 
 
@@ -143,7 +145,7 @@ def _size(workload: str) -> int:
     return int(getattr(parameters_of(given, WORKLOADS[name].settings), "jobs", 0))
 
 
-def _measure(task: Task, on_progress: Note) -> Measured:
+def _measure(task: ReproductionTask, on_progress: Note) -> Measured:
     run, began = task.run, time.process_time()
     measures: Measures | None = None
     failure = ""
@@ -164,5 +166,5 @@ def _measure(task: Task, on_progress: Note) -> Measured:
     return Measured(key=run.key, seed=run.seed, measures=measures, failure=failure, cpu_seconds=spent)
 
 
-def _note_death(task: Task, reason: str) -> Measured:
+def _note_death(task: ReproductionTask, reason: str) -> Measured:
     return Measured(key=task.run.key, seed=task.run.seed, failure=reason)

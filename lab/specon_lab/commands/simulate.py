@@ -13,7 +13,7 @@ from specon_lab.commands.simulation_choice import PolicyChoice, read_policies, r
 from specon_lab.commands.simulation_json import to_json
 from specon_lab.commands.simulation_plot import check_picture, plot_runs
 from specon_lab.commands.simulation_progress import progress
-from specon_lab.commands.simulation_run import Results, Task, run_tasks
+from specon_lab.commands.simulation_run import Results, SimulationTask, run_tasks
 from specon_lab.commands.simulation_table import print_report
 from specon_lab.commands.simulation_workload import Source
 from specon_lab.engine.run import check_workload, settings_for
@@ -114,7 +114,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _prepare(
     arguments: argparse.Namespace, policies: tuple[PolicyChoice, ...], seeds: range
-) -> tuple[Workload, list[Task]]:
+) -> tuple[Workload, list[SimulationTask]]:
     """Return the workload of the first seed and all runs; everything that can be wrong is found here."""
     if not 0 <= arguments.hurt_margin < math.inf:
         raise UsageError(f"--hurt-margin: {arguments.hurt_margin:g} is not a number from 0 on")
@@ -143,7 +143,7 @@ def _prepare(
         raise UsageError(f"--workload: {arguments.workload}: {error}") from error
     read_settings(arguments.settings, settings_for(workload))
     tasks = [
-        Task(
+        SimulationTask(
             policy=policy,
             workload=source,
             seed=seed,

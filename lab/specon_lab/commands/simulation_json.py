@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from specon_lab.commands.simulation_run import Failure, Results
 from specon_lab.results.figures import FIGURES, Figure
-from specon_lab.results.report import Report, Run
+from specon_lab.results.report import Report, ReportedRun
 from specon_lab.workloads.workload import Workload
 from specon_manager import __version__
 
@@ -70,5 +70,5 @@ def to_json(
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def _figures(run: Run) -> RunFigures:
+def _figures(run: ReportedRun) -> RunFigures:
     return RunFigures(policy=run.policy, seed=run.seed, figures=run.figures, seconds=run.seconds)

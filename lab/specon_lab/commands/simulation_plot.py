@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specon_lab.commands.node_chart import TimeUnit, average_held, draw_nodes, job_colours, stack, time_unit
 from specon_lab.engine.outcome import UsePoint
-from specon_lab.results.report import Run
+from specon_lab.results.report import ReportedRun
 from specon_manager.views.names import printable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check_picture(path: Path) -> None:
         raise ValueError(f"{path}: the format is not one of {', '.join(sorted(known))}")
 
 
-def plot_runs(path: Path, runs: Sequence[Run], *, title: str, nodes: Sequence[str]) -> None:
+def plot_runs(path: Path, runs: Sequence[ReportedRun], *, title: str, nodes: Sequence[str]) -> None:
     """Draw the runs into a file whose suffix says its format, for instance `.png`.
 
     Completion times are those of all runs of a policy together; the rest is of its run with the smallest
@@ -76,8 +76,8 @@ def plot_runs(path: Path, runs: Sequence[Run], *, title: str, nodes: Sequence[st
         figure.savefig(path)
 
 
-def _first_runs(runs: Sequence[Run]) -> dict[str, Run]:
-    found: dict[str, Run] = {}
+def _first_runs(runs: Sequence[ReportedRun]) -> dict[str, ReportedRun]:
+    found: dict[str, ReportedRun] = {}
     for run in runs:
         known = found.get(run.policy)
         if known is None or run.seed < known.seed:
@@ -85,7 +85,7 @@ def _first_runs(runs: Sequence[Run]) -> dict[str, Run]:
     return found
 
 
-def _completion(axis: "Axes", runs: Sequence[Run], colours: dict[str, Any]) -> None:
+def _completion(axis: "Axes", runs: Sequence[ReportedRun], colours: dict[str, Any]) -> None:
     """Draw which share of the jobs was complete how long after its submission; others never get there."""
     times = {
         name: [seconds for run in runs if run.policy == name for seconds in run.completion]
@@ -118,7 +118,7 @@ def _completion(axis: "Axes", runs: Sequence[Run], colours: dict[str, Any]) -> N
     axis.legend(loc="lower right", framealpha=0.9)
 
 
-def _utilisation(axis: "Axes", first: dict[str, Run], colours: dict[str, Any]) -> None:
+def _utilisation(axis: "Axes", first: dict[str, ReportedRun], colours: dict[str, Any]) -> None:
     """Draw the share that trained, averaged over short spans; of one or two policies also the allocated."""
     end = max((_find_end(run) for run in first.values()), default=0.0) or 1.0
     unit = time_unit(end)
@@ -144,7 +144,7 @@ def _utilisation(axis: "Axes", first: dict[str, Run], colours: dict[str, Any]) -
         axis.legend(loc="lower right", framealpha=0.9)
 
 
-def _find_end(run: Run) -> float:
+def _find_end(run: ReportedRun) -> float:
     """Return when the last thing of the run happened, seconds of the simulation."""
     return max([*(stay.end for stay in run.stays), *(point.at for point in run.use[-1:])], default=0.0)
 

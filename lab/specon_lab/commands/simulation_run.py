@@ -10,11 +10,11 @@ from specon_lab.commands.simulation_choice import PolicyChoice, read_settings
 from specon_lab.commands.simulation_workload import Source
 from specon_lab.engine.run import preempting_freely, settings_for, simulate
 from specon_lab.process_pool import Job, Note, OnProgress, run_all, where
-from specon_lab.results.report import Run, condense
+from specon_lab.results.report import ReportedRun, condense
 from specon_manager.policies.table import policy_named
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class SimulationTask(Struct, frozen=True, kw_only=True):
     """One run: a policy, a workload and a seed."""
 
     policy: PolicyChoice
@@ -40,7 +40,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 class Results(Struct, frozen=True, kw_only=True):
     """What came of the tasks, in their order."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[ReportedRun, ...]
     failures: tuple[Failure, ...]
     interrupted: bool
 
@@ -50,22 +50,22 @@ class Results(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, runs=runs)
 
 
-def run_tasks(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress) -> Results:
+def run_tasks(tasks: Sequence[SimulationTask], *, processes: int, on_progress: OnProgress) -> Results:
     """Run every task; after Ctrl-C or SIGTERM return at once with the runs that are over."""
     job = Job(work=_outcome_of, died=_report_death)
     done, interrupted = run_all(tasks, job, processes=processes, on_progress=on_progress)
     return Results(
-        runs=tuple(result for result in done.values() if isinstance(result, Run)),
+        runs=tuple(result for result in done.values() if isinstance(result, ReportedRun)),
         failures=tuple(result for result in done.values() if isinstance(result, Failure)),
         interrupted=interrupted,
     )
 
 
-def _report_death(task: Task, reason: str) -> Run | Failure:
+def _report_death(task: SimulationTask, reason: str) -> ReportedRun | Failure:
     return Failure(policy=task.policy.label, seed=task.seed, reason=reason)
 
 
-def _outcome_of(task: Task, on_progress: Note) -> Run | Failure:
+def _outcome_of(task: SimulationTask, on_progress: Note) -> ReportedRun | Failure:
     began = time.perf_counter()
     try:
         workload = task.workload.read(task.seed)

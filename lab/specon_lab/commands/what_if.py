@@ -32,7 +32,7 @@ _LINES: Final = 20
 _INTERRUPTED: Final = 130
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class WhatIfTask(Struct, frozen=True, kw_only=True):
     """The simulation of one policy."""
 
     policy: PolicyChoice
@@ -96,7 +96,7 @@ def main(arguments: argparse.Namespace) -> int:
         check_workload(expected.workload)
     except ValueError as error:
         raise UsageError(f"--state: {arguments.state}: {error}") from error
-    tasks = [Task(policy=each, forecast=expected, horizon=arguments.horizon) for each in policies]
+    tasks = [WhatIfTask(policy=each, forecast=expected, horizon=arguments.horizon) for each in policies]
     with progress([task.policy.label for task in tasks]) as on_progress:
         outcomes, interrupted = run_all(
             tasks,
@@ -129,7 +129,7 @@ def _room_making(state: State, now: float, arguments: argparse.Namespace) -> int
 
 
 def _forecasts(
-    state: State, now: float, tasks: list[Task], outcomes: dict[int, Outcome | str]
+    state: State, now: float, tasks: list[WhatIfTask], outcomes: dict[int, Outcome | str]
 ) -> tuple[list[PolicyForecast], list[str]]:
     """Return what is known of each policy, and what broke; without the present one nothing is compared."""
     present = outcomes[0]
@@ -178,7 +178,7 @@ def _processes(arguments: argparse.Namespace) -> int:
     return len(os.sched_getaffinity(0)) if arguments.jobs is None else int(arguments.jobs)
 
 
-def _outcome(task: Task, on_progress: Note) -> Outcome | str:
+def _outcome(task: WhatIfTask, on_progress: Note) -> Outcome | str:
     expected = task.forecast
     try:
         return simulate(
@@ -194,6 +194,6 @@ def _outcome(task: Task, on_progress: Note) -> Outcome | str:
         return where(error)
 
 
-def _report_death(task: Task, reason: str) -> Outcome | str:
+def _report_death(task: WhatIfTask, reason: str) -> Outcome | str:
     del task
     return reason

@@ -53,7 +53,7 @@ def faster_elsewhere(state: State, now: float) -> tuple[FasterElsewhere, ...]:
     return tuple(_of(each, state) for each in islice((each for each in seen if each is not None), MOST_JOBS))
 
 
-def _of(seen: faster.Outlook, state: State) -> FasterElsewhere:
+def _of(seen: faster.SetupChange, state: State) -> FasterElsewhere:
     here, there = seen.way.now, seen.way.then
     ways = ((name, state.replicas[name].node or "", node) for name, node in sorted(seen.placement.items()))
     return FasterElsewhere(

@@ -9,14 +9,14 @@ from specon_lab.reproduction.experiment import Collected, Row, judge_figure
 from specon_lab.results.statistics import Interval, interval
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class FigureTerm(Struct, frozen=True, kw_only=True):
     """What a figure is made of: a measure of the runs under a key, by itself or beside another's, by seed."""
 
     key: str
     measure: str
-    over: "Cell | None" = None
+    over: "FigureTerm | None" = None
     """The figure is by how many percent the measure is above this one (with `sign` -1: below)."""
-    minus: "Cell | None" = None
+    minus: "FigureTerm | None" = None
     """The figure is how far the measure is above this one."""
     sign: int = 1
 
@@ -32,10 +32,10 @@ _ROUNDING: Final = 1e-9
 
 
 def cell(
-    key: str, measure: str, *, over: Cell | None = None, minus: Cell | None = None, sign: int = 1
-) -> Cell:
+    key: str, measure: str, *, over: FigureTerm | None = None, minus: FigureTerm | None = None, sign: int = 1
+) -> FigureTerm:
     """Return the description of a figure."""
-    return Cell(key=key, measure=measure, over=over, minus=minus, sign=sign)
+    return FigureTerm(key=key, measure=measure, over=over, minus=minus, sign=sign)
 
 
 def tolerance_of(share: float) -> Tolerance:
@@ -50,7 +50,7 @@ def factor(most: float) -> Tolerance:
     return Tolerance(f"within a factor of {most:g}", lambda ours, paper: paper / most <= ours <= paper * most)
 
 
-def values(collected: Collected, one: Cell | None) -> list[float]:
+def values(collected: Collected, one: FigureTerm | None) -> list[float]:
     """Return the figure of each seed for which all of it was measured, in the order of the seeds."""
     if one is None:
         return []
@@ -65,15 +65,15 @@ def values(collected: Collected, one: Cell | None) -> list[float]:
     return [one.sign * 100 * (mine - theirs) / theirs for mine, theirs in both if theirs]
 
 
-def _measure(collected: Collected, one: Cell) -> list[float | None]:
+def _measure(collected: Collected, one: FigureTerm) -> list[float | None]:
     return [measures.get(one.measure) for measures in collected.get(one.key, ())]
 
 
 def compare_modes(
     collected: Collected,
     what: str,
-    literal: Cell,
-    default: Cell | None = None,
+    literal: FigureTerm,
+    default: FigureTerm | None = None,
     *,
     paper: tuple[float, Tolerance | None] | None = None,
     unit: str = "",
@@ -102,7 +102,7 @@ def compare_modes(
     )
 
 
-def trend(collected: Collected, what: str, figure: Cell, *, unit: str = "") -> Row:
+def trend(collected: Collected, what: str, figure: FigureTerm, *, unit: str = "") -> Row:
     """Return the row of something that the paper shows without a number: the figure is above 0."""
     ours = interval(values(collected, figure))
     return Row(
@@ -117,7 +117,7 @@ def trend(collected: Collected, what: str, figure: Cell, *, unit: str = "") -> R
     )
 
 
-def band(collected: Collected, what: str, figure: Cell, most: float, *, unit: str = "%") -> Row:
+def band(collected: Collected, what: str, figure: FigureTerm, most: float, *, unit: str = "%") -> Row:
     """Return the row of something that the paper calls independent: the figure is at most so far from 0."""
     ours = interval(values(collected, figure))
     return Row(

@@ -8,7 +8,7 @@ from typing import Final
 
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.experiment import Collected, Row, Section
-from specon_lab.reproduction.fitgpp_tables import Cell, band, cell, compare_modes, trend
+from specon_lab.reproduction.fitgpp_tables import FigureTerm, band, cell, compare_modes, trend
 from specon_lab.reproduction.remarks import remarks_of
 
 _REMARKS: Final = remarks_of("fitgpp")
@@ -237,7 +237,7 @@ def _plain(collected: Collected, what: str, percent: int, key: str, name: str) -
     return compare_modes(collected, f"{what}, {percent}th percentile", cell(key, f"{name}-{percent}"))
 
 
-def _above(key: str, than: str, measure: str) -> Cell:
+def _above(key: str, than: str, measure: str) -> FigureTerm:
     return cell(key, measure, over=cell(than, measure))
 
 

@@ -14,7 +14,7 @@ from specon_lab.reproduction.kod2_runs import (
     SWEPT,
     SWEPT_CELLS,
     USE_BATCH,
-    Cell,
+    BatchCell,
     runs,
 )
 from specon_lab.reproduction.kod2_tables import (
@@ -39,7 +39,7 @@ _REDUCTION: Final = 84.0
 _REDUCTION_BOUNDS: Final = (74.0, 90.0)
 _INCREASE: Final = 92.0
 _INCREASE_BOUNDS: Final = (72.0, 112.0)
-_PEAK: Final = Cell(model="vgg-16", batch=128)
+_PEAK: Final = BatchCell(model="vgg-16", batch=128)
 _USE_CELLS: Final = tuple(cell for cell in CELLS if cell.batch == USE_BATCH)
 
 
@@ -153,7 +153,7 @@ def _baseline_rows(collected: Collected) -> Iterator[Row]:
 
 def _sweep_rows(collected: Collected) -> Iterator[Row]:
     for model, batch in SWEPT_CELLS:
-        cell = Cell(model=model, batch=batch)
+        cell = BatchCell(model=model, batch=batch)
         for name, _ in SWEPT:
             figure = average(collected, cell, f"kod2/{name}", "jct")
             scalings = average(collected, cell, f"kod2/{name}", "scalings")
@@ -172,17 +172,17 @@ _Pair = tuple[Interval | None, Interval | None]
 """In the literal and in the default mode."""
 
 
-def _figures(collected: Collected, cell: Cell, figure: Figure, baseline: str = "tf-operator") -> _Pair:
+def _figures(collected: Collected, cell: BatchCell, figure: Figure, baseline: str = "tf-operator") -> _Pair:
     literal, default = (mean_over_seeds(collected, cell, f"kod2/{mode}", figure, baseline) for mode in MODES)
     return literal, default
 
 
-def _largest_of(collected: Collected, cells: Sequence[Cell], figure: Figure) -> _Pair:
+def _largest_of(collected: Collected, cells: Sequence[BatchCell], figure: Figure) -> _Pair:
     pairs = [_figures(collected, cell, figure) for cell in cells]
     return largest([literal for literal, _ in pairs]), largest([default for _, default in pairs])
 
 
-def _where(collected: Collected, cells: Sequence[Cell], figure: Figure) -> str:
+def _where(collected: Collected, cells: Sequence[BatchCell], figure: Figure) -> str:
     best = max(cells, key=lambda cell: mean_of(_figures(collected, cell, figure)[1]) or 0.0)
     return f"{best.words} (paper: vgg-16)"
 

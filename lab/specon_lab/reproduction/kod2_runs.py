@@ -45,7 +45,7 @@ SWEPT: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 SWEPT_CELLS: Final = (("vgg-16", 64), ("vgg-16", 128))
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class BatchCell(Struct, frozen=True, kw_only=True):
     """A bar of Figure 7."""
 
     model: str
@@ -66,9 +66,10 @@ class Cell(Struct, frozen=True, kw_only=True):
         return f"{self.model}/{self.batch}/{operator}"
 
 
-CELLS: Final = tuple(Cell(model=model, batch=batch) for model in MODELS for batch in BATCHES)
+CELLS: Final = tuple(BatchCell(model=model, batch=batch) for model in MODELS for batch in BATCHES)
 _QUICK_CELLS: Final = tuple(
-    Cell(model=model, batch=batch) for model, batch in (("vgg-16", 64), ("vgg-16", 128), ("cnn-rand", 64))
+    BatchCell(model=model, batch=batch)
+    for model, batch in (("vgg-16", 64), ("vgg-16", 128), ("cnn-rand", 64))
 )
 
 
@@ -79,7 +80,7 @@ def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the interface of repro
     return tuple(run for seed in seeds for run in _of_seed(seed, _QUICK_CELLS if quick else CELLS, swept))
 
 
-def _of_seed(seed: int, cells: Sequence[Cell], swept: Sequence[tuple[str, int]]) -> Iterator[Run]:
+def _of_seed(seed: int, cells: Sequence[BatchCell], swept: Sequence[tuple[str, int]]) -> Iterator[Run]:
     for cell in cells:
         workload = workload_named(cell.workload, seed)
         manager, unbounded = settings_for(workload), _unbind(workload)
@@ -94,7 +95,7 @@ def _of_seed(seed: int, cells: Sequence[Cell], swept: Sequence[tuple[str, int]])
                 yield _run(cell, seed, f"kod2/{name}", parameters, manager)
 
 
-def _run(cell: Cell, seed: int, operator: str, parameters: Mapping[str, Any], settings: Settings) -> Run:
+def _run(cell: BatchCell, seed: int, operator: str, parameters: Mapping[str, Any], settings: Settings) -> Run:
     return Run(
         key=cell.key(operator),
         workload=cell.workload,

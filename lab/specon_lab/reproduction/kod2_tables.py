@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from specon_lab.reproduction.experiment import Collected, Measures
-from specon_lab.reproduction.kod2_runs import GRID, MOMENTS, Cell
+from specon_lab.reproduction.kod2_runs import GRID, MOMENTS, BatchCell
 from specon_lab.results.statistics import Interval, interval
 
 Figure = Callable[[Measures, Measures], float | None]
@@ -58,7 +58,7 @@ def _until(run: Measures, what: str, seconds: float) -> float | None:
 
 
 def mean_over_seeds(
-    collected: Collected, cell: Cell, operator: str, figure: Figure, baseline: str = "tf-operator"
+    collected: Collected, cell: BatchCell, operator: str, figure: Figure, baseline: str = "tf-operator"
 ) -> Interval | None:
     """Return a figure's mean over the seeds with its interval; None where runs of it are missing."""
     pairs = zip(
@@ -70,7 +70,7 @@ def mean_over_seeds(
     return interval([value for value in values if value is not None])
 
 
-def average(collected: Collected, cell: Cell, operator: str, name: str) -> Interval | None:
+def average(collected: Collected, cell: BatchCell, operator: str, name: str) -> Interval | None:
     """Return a measure's mean over the seeds with its interval; None where there is no run."""
     return interval([run[name] for run in collected.get(cell.key(operator), ())])
 

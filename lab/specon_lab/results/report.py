@@ -28,7 +28,7 @@ class Trouble(Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class ReportedRun(Struct, frozen=True, kw_only=True):
     """What is kept of a run: the figures, and of each job no more than what comparisons need."""
 
     policy: str
@@ -102,10 +102,10 @@ class Report(Struct, frozen=True, kw_only=True):
     confidence: float
 
 
-def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None = None) -> Run:
+def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None = None) -> ReportedRun:
     """Return what is kept of a run; `policy` and `seed` are what it was asked for with."""
     left = [job for job in outcome.jobs if job.state != "completed"]
-    return Run(
+    return ReportedRun(
         policy=policy,
         seed=seed,
         figures=figures_of(outcome),
@@ -127,7 +127,9 @@ def _times(seconds: Iterable[float | None]) -> "array[float]":
     return array("d", (math.nan if each is None else each for each in seconds))
 
 
-def verdicts(run: Run, baseline: Run, margin_percent: float = HURT_MARGIN_PERCENT) -> Verdicts:
+def verdicts(
+    run: ReportedRun, baseline: ReportedRun, margin_percent: float = HURT_MARGIN_PERCENT
+) -> Verdicts:
     """Compare each job with itself under the baseline; to complete under one of them only is better there.
 
     Raises ValueError where the two runs are not of the same jobs.
@@ -153,7 +155,7 @@ def _verdict(seconds: float, baseline: float, margin_percent: float) -> str:
 
 
 def report_on(
-    runs: Iterable[Run],
+    runs: Iterable[ReportedRun],
     *,
     baseline: str | None = None,
     margin_percent: float = HURT_MARGIN_PERCENT,
@@ -164,7 +166,7 @@ def report_on(
     Raises ValueError where a policy ran twice with one seed, or not the jobs of the baseline, and what
     `statistics.interval` raises.
     """
-    by_policy: dict[str, dict[int, Run]] = {}
+    by_policy: dict[str, dict[int, ReportedRun]] = {}
     for run in runs:
         seeds = by_policy.setdefault(run.policy, {})
         if run.seed in seeds:
@@ -188,7 +190,10 @@ def report_on(
 
 
 def _summary(
-    runs: Sequence[Run], reference: Mapping[int, Run], margin_percent: float, confidence: float
+    runs: Sequence[ReportedRun],
+    reference: Mapping[int, ReportedRun],
+    margin_percent: float,
+    confidence: float,
 ) -> PolicySummary:
     pairs = [(run, reference[run.seed]) for run in runs if run.seed in reference]
     troubles = [trouble for run in runs for trouble in run.troubles]
@@ -209,7 +214,9 @@ def _summary(
     )
 
 
-def _against(pairs: Sequence[tuple[Run, Run]], margin_percent: float, confidence: float) -> Against:
+def _against(
+    pairs: Sequence[tuple[ReportedRun, ReportedRun]], margin_percent: float, confidence: float
+) -> Against:
     judged = [verdicts(run, baseline, margin_percent) for run, baseline in pairs]
     figures = [_in_common(run, baseline) for run, baseline in pairs]
     changes = {}
@@ -236,7 +243,9 @@ def _against(pairs: Sequence[tuple[Run, Run]], margin_percent: float, confidence
     )
 
 
-def _in_common(run: Run, baseline: Run) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
+def _in_common(
+    run: ReportedRun, baseline: ReportedRun
+) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
     """Return the figures of both, times over the jobs that completed, or converged, in both.
 
     Else a policy would look faster for each long job that it does not finish.

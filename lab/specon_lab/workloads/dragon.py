@@ -40,7 +40,7 @@ SHARE: Final = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
 """What a worker reserves: one GPU, and its part of the cores and the memory of a node."""
 
 
-class Model(Struct, frozen=True):
+class MeasuredModel(Struct, frozen=True):
     """A model as Figure 2 measured it."""
 
     name: str
@@ -60,9 +60,9 @@ class Model(Struct, frozen=True):
         )
 
 
-INCEPTION: Final = Model("inception3", (92.12, 154.14, 192.01, 280.79), 95e6, (1000, 3600))
-RESNET: Final = Model("resnet50", (115.06, 176.65, 277.37, 346.51), 102e6, (2100, 2800))
-ALEXNET: Final = Model("alexnet", (38.09, 59.1, 77.76, 97.69), 244e6, (450, 1200))
+INCEPTION: Final = MeasuredModel("inception3", (92.12, 154.14, 192.01, 280.79), 95e6, (1000, 3600))
+RESNET: Final = MeasuredModel("resnet50", (115.06, 176.65, 277.37, 346.51), 102e6, (2100, 2800))
+ALEXNET: Final = MeasuredModel("alexnet", (38.09, 59.1, 77.76, 97.69), 244e6, (450, 1200))
 
 TABLE_1: Final = (
     # model, workers, minimum, steps, arrival in minutes; the maximum is 4 for all
@@ -178,7 +178,7 @@ def draw_workload(settings: DragonRandom, seed: int) -> Workload:
 
 def _submission(
     number: int,
-    model: Model,
+    model: MeasuredModel,
     sizes: tuple[int, int, int],
     *,
     steps: int,

@@ -19,7 +19,7 @@ LEAST_SHARE: Final = 0.004
 MOST_JOBS: Final = 100
 """Where more share a node nobody is stopped: turns would be too short."""
 
-Turn = tuple[float, float]
+TimeSlice = tuple[float, float]
 """Begin and length in the period, seconds."""
 
 
@@ -35,7 +35,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     """When each job runs: in its turns of the period. A job without turns is never stopped."""
 
     period: float = SHORTEST_PERIOD
-    turns: Mapping[str, tuple[Turn, ...]] = {}
+    turns: Mapping[str, tuple[TimeSlice, ...]] = {}
 
 
 def schedules(sharers: Iterable[Sharer], room: Mapping[str, int]) -> list[Schedule]:
@@ -89,12 +89,12 @@ def _schedule(nodes: Mapping[str, Sequence[Sharer]], room: Mapping[str, int]) ->
     shares = {name: min(share(each, node) for node in each.nodes) for name, each in wide.items()}
     scale = max(1.0, sum(shares.values()))
     shares = {name: part / scale for name, part in shares.items()}
-    fixed: dict[str, Turn] = {}
+    fixed: dict[str, TimeSlice] = {}
     at = 0.0
     for name, part in shares.items():
         fixed[name] = at, part
         at += part
-    parts: dict[str, list[Turn]] = {name: [turn] for name, turn in fixed.items()}
+    parts: dict[str, list[TimeSlice]] = {name: [turn] for name, turn in fixed.items()}
     for node, here in nodes.items():
         taken = [fixed[each.name] for each in here if each.name in fixed]
         own = {each.name: max(each.weight, floors[node]) for each in here if each.name not in fixed}
@@ -104,7 +104,7 @@ def _schedule(nodes: Mapping[str, Sequence[Sharer]], room: Mapping[str, int]) ->
     return _stretch(parts)
 
 
-def _gaps(taken: Sequence[Turn]) -> list[Turn]:
+def _gaps(taken: Sequence[TimeSlice]) -> list[TimeSlice]:
     """Return what others leave of the whole, 0 to 1."""
     gaps, at = [], 0.0
     for begin, length in [*sorted(taken), (1.0, 0.0)]:
@@ -114,7 +114,7 @@ def _gaps(taken: Sequence[Turn]) -> list[Turn]:
     return gaps
 
 
-def _laid(weights: Mapping[str, float], gaps: Sequence[Turn], rows: int) -> dict[str, list[Turn]]:
+def _laid(weights: Mapping[str, float], gaps: Sequence[TimeSlice], rows: int) -> dict[str, list[TimeSlice]]:
     """Give each job its part of so many rows of the gaps, as McNaughton wraps jobs around machines.
 
     A job that is cut at the end of a row goes on at the begin of the next one, and never runs beside itself.
@@ -148,7 +148,7 @@ def _parts(weights: Mapping[str, float], rows: int) -> dict[str, float]:
     return {name: parts[name] for name in weights}
 
 
-def _in_gaps(begin: float, end: float, gaps: Sequence[Turn]) -> list[Turn]:
+def _in_gaps(begin: float, end: float, gaps: Sequence[TimeSlice]) -> list[TimeSlice]:
     """Return where a part of the gaps, joined to one stretch, really lies."""
     found, passed = [], 0.0
     for at, length in gaps:
@@ -159,7 +159,7 @@ def _in_gaps(begin: float, end: float, gaps: Sequence[Turn]) -> list[Turn]:
     return found
 
 
-def _stretch(parts: Mapping[str, Sequence[Turn]]) -> Schedule:
+def _stretch(parts: Mapping[str, Sequence[TimeSlice]]) -> Schedule:
     """Choose the period: short, but for turns that are worth a stop, and nobody is stopped for too long."""
     runs = {name: sum(length for _, length in turns) for name, turns in parts.items()}
     least = min(runs.values())

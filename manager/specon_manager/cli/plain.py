@@ -21,7 +21,7 @@ _PLAIN_WIDTH: Final = 120
 _GAP: Final = "  "
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """A line of pieces, each with the name of its colour, or without one."""
 
     pieces: tuple[tuple[str, str], ...]

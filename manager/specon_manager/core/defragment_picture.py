@@ -19,7 +19,7 @@ from specon_manager.policies.defragmentation.picture import (
     Group,
     Picture,
     Unit,
-    Waiting,
+    WaitingGang,
     amount_of,
     room_of,
 )
@@ -60,7 +60,7 @@ class Scene:
             nodes=self._nodes,
             rooms=self._rooms(job.name),
             units=units,
-            waiting=Waiting(job=job.name, groups=groups, allowed=self._nodes_for(job), fixed=fixed),
+            waiting=WaitingGang(job=job.name, groups=groups, allowed=self._nodes_for(job), fixed=fixed),
         )
 
     @cached_property

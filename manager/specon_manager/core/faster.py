@@ -29,7 +29,7 @@ _SEARCHES: Final = 16
 """Jobs for which nodes are looked for in one Tick."""
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class Speedup(Struct, frozen=True, kw_only=True):
     """Two paces of which one is known to be faster."""
 
     now: Pace
@@ -40,11 +40,11 @@ class Way(Struct, frozen=True, kw_only=True):
     """Which part of its time it would save at least."""
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class SetupChange(Struct, frozen=True, kw_only=True):
     """What could be done for one job that is known to train faster in another setup."""
 
     job: str
-    way: Way
+    way: Speedup
     gain: float
     """What that is worth within the gate's horizon, weighted replica-seconds."""
     price: float
@@ -70,7 +70,7 @@ def candidates(state: State) -> list[str]:
     return sorted(found)
 
 
-def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
+def outlook(name: str, state: State, snapshot: Snapshot) -> SetupChange | None:
     """Return what could be done for the job: the best of what it has room for; None: nothing is known."""
     job = snapshot.jobs.get(name)
     if job is None or job.ended_at is not None or job.trains_since is None:
@@ -114,7 +114,7 @@ def judge_faster_move(state: State, snapshot: Snapshot, now: float) -> tuple[Sta
     return state, list(verdicts)
 
 
-def proposal_of(best: Outlook, snapshot: Snapshot) -> Migrate | MigrateGang:
+def proposal_of(best: SetupChange, snapshot: Snapshot) -> Migrate | MigrateGang:
     """Return the move as it is proposed: of the whole job where that trains as one."""
     there, here = best.way.then, best.way.now
     reason = (
@@ -134,10 +134,10 @@ def _move(job: Job, placement: Mapping[str, str], snapshot: Snapshot, reason: st
     return Migrate(replica=replica, target=target, purpose=FASTER, reason=reason)
 
 
-def _ways(known: KindPaces, now: Pace) -> list[Way]:
+def _ways(known: KindPaces, now: Pace) -> list[Speedup]:
     """Return the setups that are measured to be quicker, the quickest first."""
     better = [
-        Way(now=now, then=pace, saved=saving(now, pace)) for pace in known.paces if _is_better(pace, now)
+        Speedup(now=now, then=pace, saved=saving(now, pace)) for pace in known.paces if _is_better(pace, now)
     ]
     return sorted(better, key=lambda each: (-each.saved, each.then.setup.nodes))
 
@@ -147,7 +147,7 @@ def _is_better(pace: Pace, now: Pace) -> bool:
     return pace.setup.may_beat(now.setup) and saving(now, pace) > 0
 
 
-def _outlook(job: Job, way: Way, state: State, snapshot: Snapshot) -> Outlook:
+def _outlook(job: Job, way: Speedup, state: State, snapshot: Snapshot) -> SetupChange:
     """Return what this way would bring the job and cost."""
     settings = state.settings.gate
     names = (*job.spec.worker_names, *job.spec.ps)  # the first worker says how long a step takes
@@ -168,7 +168,7 @@ def _outlook(job: Job, way: Way, state: State, snapshot: Snapshot) -> Outlook:
         against = gate.objection_to_price(gain, price, settings)
     if against is None and gain <= 0:
         against = Objection(Refusal.NO_GAIN, "it would have too few processors there to gain anything")
-    return Outlook(
+    return SetupChange(
         job=job.name,
         way=way,
         gain=gain,

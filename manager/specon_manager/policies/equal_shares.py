@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from msgspec import Struct
 
 
-class Sharer(Struct, frozen=True, gc=False):
+class JobService(Struct, frozen=True, gc=False):
     """One job on a node that is shared; seconds, those of training as if it were alone there."""
 
     present: float
@@ -16,7 +16,7 @@ class Sharer(Struct, frozen=True, gc=False):
     remaining: float
 
 
-def slack(sharers: Sequence[Sharer]) -> list[float]:
+def slack(sharers: Sequence[JobService]) -> list[float]:
     """Return for how long each may stand still before it ends later than with equal shares, seconds.
 
     With equal shares from now on a job with r left ends after the sum of min(r, rest) over the rests of all
@@ -35,7 +35,7 @@ def slack(sharers: Sequence[Sharer]) -> list[float]:
     return found
 
 
-def _fair(sharers: Sequence[Sharer]) -> dict[float, float]:
+def _fair(sharers: Sequence[JobService]) -> dict[float, float]:
     """Return what equal shares would have given by now to who was present for so long, seconds."""
     longest = sorted((each.present for each in sharers), reverse=True)
     found = dict[float, float]()

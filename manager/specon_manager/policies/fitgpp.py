@@ -18,7 +18,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
-from specon_manager.policies.preemption.running import Kind, Named, Running
+from specon_manager.policies.preemption.running import EquivalenceClass, Named, Running
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import (
     Candidate,
@@ -54,7 +54,7 @@ def size(candidate: Candidate) -> float:
     return length_of(candidate.shares)
 
 
-def scores(kinds: Iterable[Kind], grace_weight: float) -> dict[Kind, float]:
+def scores(kinds: Iterable[EquivalenceClass], grace_weight: float) -> dict[EquivalenceClass, float]:
     """Return equation (3) of each: Size / max Size + s GP / max GP, the maxima over all that run."""
     known = list(kinds)
     largest = max((kind.length for kind in known), default=0.0)

@@ -13,7 +13,7 @@ from specon_manager.model.actions import AdmitGang, Migrate, Reweight
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
-from specon_manager.policies.equal_shares import Sharer, slack
+from specon_manager.policies.equal_shares import JobService, slack
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queued
 from specon_manager.policies.turn_order import OrderSettings, TurnOrder
@@ -123,7 +123,9 @@ class Shares:
         expected, now = self._expected, self._snapshot.now
         if not any(self._order.on_trial(job) for job in jobs):
             return False
-        sharers = [Sharer(job.attained(now), expected.attained(job), expected.remaining(job)) for job in jobs]
+        sharers = [
+            JobService(job.attained(now), expected.attained(job), expected.remaining(job)) for job in jobs
+        ]
         waits = zip(jobs, slack(sharers), strict=True)
         longest = self._settings.probe_seconds
         return any(expected.measured(job) and 0 <= left < longest for job, left in waits)

@@ -64,7 +64,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
     """Of the file: nothing is added to one of another version."""
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class ReplayDifference(Struct, frozen=True, kw_only=True):
     """Where `step` does something else today than it did then."""
 
     line: int
@@ -180,7 +180,7 @@ def cut(path: Path) -> tuple[int, Path] | None:
     return good, damaged
 
 
-def first_difference(path: Path) -> tuple[int, Difference | None]:
+def first_difference(path: Path) -> tuple[int, ReplayDifference | None]:
     """Run a journal through `step`; return how many steps agreed, and the first that did not, if any."""
     state = State()
     agreed = 0
@@ -191,7 +191,9 @@ def first_difference(path: Path) -> tuple[int, Difference | None]:
         state, actions = step(state, line.event, line.now)
         replayed = _as_written(actions)
         if replayed != line.actions:
-            return agreed, Difference(line=number, event=line.event, recorded=line.actions, replayed=replayed)
+            return agreed, ReplayDifference(
+                line=number, event=line.event, recorded=line.actions, replayed=replayed
+            )
         agreed += 1
     return agreed, None
 

@@ -99,24 +99,24 @@ class Refused(Struct, frozen=True):
     error: str
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A status of HTTP, and what is said with it."""
 
     status: int
     body: Struct
 
 
-async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, str]) -> Answer:
+async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, str]) -> Response:
     """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503.
 
     `asking` has the names of the requests that are not on record yet, by the asker's ids.
     """
     wanted = _decode(body, MoveWanted)
     if isinstance(wanted, Refused):
-        return Answer(422, wanted)
+        return Response(422, wanted)
     name = wanted.name()
     if wanted.id is not None and (other := _under(wanted.id, controller.state, asking)) not in {None, name}:
-        return Answer(409, Refused(f"id: {wanted.id!r} is that of another request, {other}"))
+        return Response(409, Refused(f"id: {wanted.id!r} is that of another request, {other}"))
     told = _find_move(controller.state, name)
     if told is None:
         key = wanted.id or name
@@ -126,45 +126,45 @@ async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, st
         finally:
             asking.pop(key, None)
     if told is None:
-        return Answer(503, Refused(f"{name} was asked for, and nothing is known of it"))
+        return Response(503, Refused(f"{name} was asked for, and nothing is known of it"))
     if told.state == QUEUED:
-        return Answer(202, told)
+        return Response(202, told)
     if told.state == TransactionState.REFUSED:
-        return Answer(409, Refused(told.note))
-    return Answer(201, told)
+        return Response(409, Refused(told.note))
+    return Response(201, told)
 
 
-async def withdraw(name: str, controller: Controller) -> Answer:
+async def withdraw(name: str, controller: Controller) -> Response:
     """Withdraw the request for a move: 200 once it is, 409 where it has begun or ended, 404, 503."""
     told = _find_move(controller.state, name)
     if told is None:
-        return Answer(404, Refused(f"there is no request {name[:_LONGEST_NAME]!r}"))
+        return Response(404, Refused(f"there is no request {name[:_LONGEST_NAME]!r}"))
     if told.state != QUEUED:
-        return Answer(409, Refused(f"{name} is no request any more: it is {told.state}"))
+        return Response(409, Refused(f"{name} is no request any more: it is {told.state}"))
     told = _find_move(await controller.record(RequestWithdrawn(id=name)), name)
     if told is None or told.state == QUEUED:
-        return Answer(503, Refused("it was asked for, and nothing is known of it"))
+        return Response(503, Refused("it was asked for, and nothing is known of it"))
     if told.state not in _FINAL:
-        return Answer(409, Refused(f"{name} has begun meanwhile: it is {told.state}"))
-    return Answer(200, told)
+        return Response(409, Refused(f"{name} has begun meanwhile: it is {told.state}"))
+    return Response(200, told)
 
 
-async def pause(body: bytes, controller: Controller) -> Answer:
+async def pause(body: bytes, controller: Controller) -> Response:
     """Let nothing new be ordered: 200 once that holds, 422."""
     wanted = _decode(body or b"{}", PauseWanted)
     if isinstance(wanted, Refused):
-        return Answer(422, wanted)
+        return Response(422, wanted)
     return await _set_pause(controller, " ".join(wanted.reason.split()))
 
 
-async def resume(controller: Controller) -> Answer:
+async def resume(controller: Controller) -> Response:
     """End the pause: 200 once that holds, and where there was none."""
     return await _set_pause(controller, None)
 
 
-async def _set_pause(controller: Controller, reason: str | None) -> Answer:
+async def _set_pause(controller: Controller, reason: str | None) -> Response:
     await controller.record(Paused(reason=reason))
-    return Answer(200, PauseTold(reason is not None, reason or ""))
+    return Response(200, PauseTold(reason is not None, reason or ""))
 
 
 def _event(wanted: MoveWanted, name: str) -> MoveRequested:

@@ -17,7 +17,7 @@ from specon_manager.model.cluster import JobSpec
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.tokens import Tokens
-from specon_manager.serving.session import Session, open_manager
+from specon_manager.serving.session import LocalSession, open_manager
 from specon_manager.views.first_look import FirstLook, Looking
 from specon_manager.views.log_tail import LogTail, pod_log_tail
 
@@ -42,7 +42,7 @@ class ObservationOptions(Struct, frozen=True, kw_only=True):
 class Observation:
     """A look that goes on."""
 
-    def __init__(self, session: Session, looking: Looking) -> None:
+    def __init__(self, session: LocalSession, looking: Looking) -> None:
         self.session = session
         self._looking = looking
 
@@ -94,7 +94,7 @@ class _ObservingHost:
         del body, state
         raise ValueError("this manager only looks: it starts no jobs")
 
-    async def work(self, session: Session) -> None:
+    async def work(self, session: LocalSession) -> None:
         del session
         await asyncio.Event().wait()
 

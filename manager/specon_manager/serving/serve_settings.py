@@ -56,7 +56,7 @@ class SidecarImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What brings the helper to instrumented trainers: `image` needs image volumes (Kubernetes 1.35)."""
 
 
-class Address(Struct, frozen=True):
+class ListenAddress(Struct, frozen=True):
     """Where a server listens."""
 
     host: str
@@ -79,11 +79,11 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     watch_namespaces: tuple[str, ...]
     """Where pods are looked after; empty: everywhere."""
     lease_name: str
-    listen: Address
+    listen: ListenAddress
     """Where the API server asks for admission."""
-    reports_listen: Address
+    reports_listen: ListenAddress
     """Where sidecars report, and owners read the state."""
-    metrics_listen: Address
+    metrics_listen: ListenAddress
     webhook_service: str
     webhook_url: str | None
     """Where the API server reaches the webhook when the manager does not run in the cluster."""
@@ -110,7 +110,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     """Of how many pods the standard output is relayed at once (`specon.io/log-path: stdout`); 0: of none."""
     forecasts: bool = True
     """Whether jobs that wait are told when they start, by a process beside the manager's."""
-    page_listen: Address | None = None
+    page_listen: ListenAddress | None = None
     """Where the status page is served, without TLS; None: nowhere."""
 
 
@@ -310,15 +310,17 @@ def _own_namespace() -> str:
         return "specon"
 
 
-def read_address(text: str) -> Address:
+def read_address(text: str) -> ListenAddress:
     """Return the address in `HOST:PORT`; raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _HIGHEST_PORT:
         raise ValueError(f"{text!r} is not HOST:PORT")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  (a pod's server)
+    return ListenAddress(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  (a pod's server)
 
 
-def _try(flag: str, read: Callable[[str], Address], text: str, mistakes: list[str]) -> Address | None:
+def _try(
+    flag: str, read: Callable[[str], ListenAddress], text: str, mistakes: list[str]
+) -> ListenAddress | None:
     try:
         return read(text)
     except ValueError as error:

@@ -84,7 +84,7 @@ class Host(Protocol):
         """Return a submitted job; raises ValueError with every mistake."""
         ...
 
-    async def work(self, session: "Session") -> None:
+    async def work(self, session: "LocalSession") -> None:
         """Do what is to be done beside the manager."""
         ...
 
@@ -93,7 +93,7 @@ class Host(Protocol):
         ...
 
 
-class Session:
+class LocalSession:
     """A running manager on this machine."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def open_session(options: SessionOptions) -> AsyncIterator[Session]:
+async def open_session(options: SessionOptions) -> AsyncIterator[LocalSession]:
     """Run the jobs on this machine until the block is left; see `open_manager`."""
     host = _LocalHost(options)
     async with open_manager(options.directory, options.settings, host, port=options.port) as session:
@@ -155,7 +155,7 @@ async def open_session(options: SessionOptions) -> AsyncIterator[Session]:
 @contextlib.asynccontextmanager
 async def open_manager(
     path: Path, settings: Settings, host: Host, *, port: int = 0, probes: tuple[str, int] | None = None
-) -> AsyncIterator[Session]:
+) -> AsyncIterator[LocalSession]:
     """Take the directory, take up what an earlier manager left there, and run until the block is left.
 
     `port` of the server on loopback: 0 takes the one this directory had before, or a free one. Probes and
@@ -212,7 +212,7 @@ class _Kept(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def _serving(host: Host, kept: _Kept) -> AsyncIterator[Session]:
+async def _serving(host: Host, kept: _Kept) -> AsyncIterator[LocalSession]:
     tokens = Tokens(kept.directory.path)
     registry = CollectorRegistry()
     url = ""
@@ -230,7 +230,7 @@ async def _serving(host: Host, kept: _Kept) -> AsyncIterator[Session]:
         await server.start_probes(*kept.probes)
     address = kept.directory.publish(_HOST, port)
     url = address.url
-    session = Session(controller, kept.began_at, address, tokens.viewer, page.curve_of)
+    session = LocalSession(controller, kept.began_at, address, tokens.viewer, page.curve_of)
     forecasts = Forecasts(lambda: controller.state, controller.clock.now, changed=page.changed)
     server.show_starts(forecasts.told)
     page.show_starts(forecasts.told)
@@ -282,7 +282,7 @@ class _LocalHost:
     def read_job(self, body: bytes, state: State) -> JobSpec:
         return read_submitted_job(body, state)
 
-    async def work(self, session: Session) -> None:
+    async def work(self, session: LocalSession) -> None:
         await session.submit(self._options.jobs)
 
     async def end(self) -> None:

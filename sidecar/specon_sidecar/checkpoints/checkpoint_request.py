@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from specon_sidecar.checkpoints.ask import Asker, Asking, ask
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, candidate_at
+from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch, UnverifiedCheckpoint, candidate_at
 from specon_sidecar.checkpoints.find import Fingerprint, fingerprint
 from specon_sidecar.checkpoints.pause_lease import PauseLease
 from specon_sidecar.checkpoints.verify import Budget, CancelledError, UnreadableError, Verified, verify
@@ -155,7 +155,7 @@ class Checkpoints:
         """Return for how many seconds between two times the trainer was kept from training on."""
         return 0.0 if self._lease is None else self._lease.paused(begin, end)
 
-    async def look(self) -> list[Candidate]:
+    async def look(self) -> list[UnverifiedCheckpoint]:
         """Scan once and return the complete checkpoints, oldest first; raises OSError."""
         if self._watch is None:
             return []
@@ -331,7 +331,7 @@ class Checkpoints:
     def _is_gone(self) -> bool:
         return self._ended or (self._process is not None and not self._process.alive)
 
-    async def _verify(self, candidate: Candidate, seconds: float) -> Checkpoint:
+    async def _verify(self, candidate: UnverifiedCheckpoint, seconds: float) -> Checkpoint:
         if candidate.step is None:
             raise UnreadableError(f"{candidate.path.name}: names no step, and the log names none")
         key = (candidate.path, candidate.fingerprint)
@@ -366,7 +366,7 @@ def _differ(before: Fingerprint, now: Fingerprint) -> bool:
     return (before.files, before.size, before.modified_ns) != (now.files, now.size, now.modified_ns)
 
 
-def _message(candidate: Candidate, found: Verified | None) -> Checkpoint:
+def _message(candidate: UnverifiedCheckpoint, found: Verified | None) -> Checkpoint:
     path, step = os.fsencode(candidate.path).decode("utf-8", "replace"), candidate.step or 0
     if found is None:
         return Checkpoint(step=step, path=path, told=candidate.told)

@@ -30,7 +30,7 @@ _MAX_TOLD: Final = 16
 _MAX_DECLARATION_BYTES: Final = 65536
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class UnverifiedCheckpoint(Struct, frozen=True, kw_only=True):
     """A complete checkpoint, not yet verified."""
 
     path: Path
@@ -86,7 +86,9 @@ class CheckpointWatch:
         self.passed_over = ""
         """What was passed over last because it cannot be looked at, in words; empty for nothing."""
 
-    def scan(self, now: float, step: int | None = None, *, by_epochs: bool = False) -> list[Candidate]:
+    def scan(
+        self, now: float, step: int | None = None, *, by_epochs: bool = False
+    ) -> list[UnverifiedCheckpoint]:
         """Look once and return the complete checkpoints, oldest first; the newest of them lacks nothing.
 
         `now` is seconds on a clock that never goes back; `step` is the trainer's last step in its log, the
@@ -126,7 +128,7 @@ class CheckpointWatch:
             (new.lacking for new in self._entries.values() if new.lacking and not new.preexisting), ""
         )
 
-    def _complete(self, *, by_epochs: bool) -> list[Candidate]:
+    def _complete(self, *, by_epochs: bool) -> list[UnverifiedCheckpoint]:
         order = sorted(
             (
                 (entry.fingerprint.written_ns, (entry.step if entry.own is None else entry.own) or 0, path)
@@ -143,7 +145,7 @@ class CheckpointWatch:
             told = entry.own is not None and not by_epochs
             if not entry.lacking:
                 complete.append(
-                    Candidate(
+                    UnverifiedCheckpoint(
                         path=Path(path),
                         step=entry.own if told else entry.step,
                         told=told,
@@ -217,7 +219,7 @@ def _read_modified(file: Path) -> int:
         return -1
 
 
-def candidate_at(path: Path, *, step: int | None = None) -> Candidate:
+def candidate_at(path: Path, *, step: int | None = None) -> UnverifiedCheckpoint:
     """Return what lies at a path that somebody names as a checkpoint, whatever its name is.
 
     `step` is what they say of it, else its own is taken. Raises OSError.
@@ -231,7 +233,7 @@ def candidate_at(path: Path, *, step: int | None = None) -> Candidate:
             OWN_FILE,
         )
     told = read_step(path, declared.steps) if step is None else step
-    return Candidate(
+    return UnverifiedCheckpoint(
         path=path, step=told, told=told is not None, fingerprint=fingerprint(path), declared=declared
     )
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, candidate_at
+from specon_sidecar.checkpoints.checkpoint_watch import UnverifiedCheckpoint, candidate_at
 from specon_sidecar.checkpoints.contents import UnreadableError, is_zip
 from specon_sidecar.checkpoints.find import fingerprint
 from specon_sidecar.checkpoints.parts import Window, pairs
@@ -68,7 +68,7 @@ def verify_path(path: Path, budget: Budget, *, cancelled: Event | None = None) -
 
 
 def verify(
-    candidate: Candidate,
+    candidate: UnverifiedCheckpoint,
     cancelled: Event,
     budget: Budget = Budget(),  # noqa: B008 - frozen
     clock: Callable[[], float] = time.monotonic,
@@ -105,7 +105,7 @@ def verify(
     return verified
 
 
-def _may_sample(candidate: Candidate, sizes: Sizes) -> bool:
+def _may_sample(candidate: UnverifiedCheckpoint, sizes: Sizes) -> bool:
     """Whether something says that it is complete: a marker, or the sizes that it declares itself."""
     if candidate.marked or candidate.declared.marked:
         return True

@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_sidecar.event_files.event_line import EventLine, decode
 from specon_sidecar.formats.detect import ENOUGH, Evidence
-from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import MetricCandidate, MetricChoice
 from specon_sidecar.formats.metric_names import VALIDATION, Goal, words
 from specon_sidecar.formats.number import to_float
 from specon_sidecar.formats.parser import FormatOptions
@@ -27,7 +27,7 @@ _LIKELIEST: Final = 3
 _REMEMBERED: Final = 4096  # tags, which come from the files, so the memory of them must be bounded
 _SPLITS: Final = VALIDATION | {"train", "training"}
 
-_Scalar = tuple[int, Candidate, Sample]
+_Scalar = tuple[int, MetricCandidate, Sample]
 
 
 class _Seen:
@@ -64,7 +64,7 @@ class EventReader:
         self._series = Series()
         self._runs: dict[str, int] = {}
         self._run = 0
-        self._tags: dict[tuple[str, str], tuple[str, Candidate | None]] = {}
+        self._tags: dict[tuple[str, str], tuple[str, MetricCandidate | None]] = {}
         self._held: list[_Scalar] = []
         self._seen: dict[str, _Seen] = {}
         self._decided = False
@@ -166,7 +166,7 @@ class EventReader:
             sample = Sample(name=known[1].name, value=value, step=step, time=wall_time(event.time))
             yield self._runs.get(run_of(event.run, tag), 0), known[1], sample
 
-    def _know(self, event: EventLine, tag: str) -> tuple[str, Candidate | None]:
+    def _know(self, event: EventLine, tag: str) -> tuple[str, MetricCandidate | None]:
         run = run_of(event.run, tag)
         name = f"{event.run.removeprefix(run).strip('/')}/{tag}".lstrip("/")
         known = name, self._candidate(f"{run}/{name}", name, tag)
@@ -176,7 +176,7 @@ class EventReader:
             self._tags[event.run, tag] = known
         return known
 
-    def _candidate(self, whole: str, name: str, tag: str) -> Candidate | None:
+    def _candidate(self, whole: str, name: str, tag: str) -> MetricCandidate | None:
         validation = not VALIDATION.isdisjoint(words(name))
         for loose, text in enumerate(dict.fromkeys((name, whole, tag))):
             if loose and self._options.metric is None:
@@ -184,7 +184,7 @@ class EventReader:
             found = self._choice.candidate(text)
             if found is not None:
                 rank = found.rank + (1 + validation if loose else 0)
-                return Candidate(rank, name, found.sides)
+                return MetricCandidate(rank, name, found.sides)
         return None
 
 

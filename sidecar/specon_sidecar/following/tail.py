@@ -20,7 +20,7 @@ from specon_sidecar.following.watch import Watch, WatchMode
 BUSY_INTERVAL: Final = 0.3
 
 
-class Counters(msgspec.Struct):
+class TailCounters(msgspec.Struct):
     """What the follower has seen since it started."""
 
     bytes: int = 0
@@ -65,7 +65,7 @@ class Tail:
         self._splitter = LineSplitter()
         self._stopping = False
         self._wake = asyncio.Event()
-        self.counters = Counters()
+        self.counters = TailCounters()
 
     @property
     def position(self) -> FilePosition | None:

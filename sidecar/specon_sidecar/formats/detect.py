@@ -64,8 +64,8 @@ class Detection:
         self._formats = formats
         self._options = options
         self.around: Final = Surroundings()
-        self._candidates = [Candidate(one, options, self.around) for one in formats.values()]
-        self._winner: Candidate | None = None
+        self._candidates = [TriedFormat(one, options, self.around) for one in formats.values()]
+        self._winner: TriedFormat | None = None
         self._lines = 0
         self._silent = 0
         self._spoke = 0
@@ -79,7 +79,7 @@ class Detection:
         return self._winner.format.name if self._winner is not None else None
 
     @property
-    def current(self) -> "Candidate | None":
+    def current(self) -> "TriedFormat | None":
         """The winner, or before the decision the likeliest that has anything to say."""
         if self._winner is not None:
             return self._winner
@@ -169,7 +169,7 @@ class Detection:
         self._reopened = True
         self._until = self._lines + SILENCE
         self._candidates = [
-            Candidate(one, self._options, self.around)
+            TriedFormat(one, self._options, self.around)
             for one in self._formats.values()
             if one.name != self.chosen
         ]
@@ -194,7 +194,7 @@ class Detection:
         self._reopened = False
         return True
 
-    def _must_wait(self, best: "Candidate") -> bool:
+    def _must_wait(self, best: "TriedFormat") -> bool:
         """Whether a more particular format may still show that it fits better."""
         better = [
             one
@@ -217,7 +217,7 @@ class Detection:
         return [] if self._winner is None else self._winner.take_all(after=self._spoke)
 
 
-class Candidate:
+class TriedFormat:
     """One format, tried on a log."""
 
     def __init__(self, format_: Format, options: FormatOptions, around: Surroundings) -> None:

@@ -13,7 +13,7 @@ from specon_sidecar.formats import layout
 from specon_sidecar.formats.counters import counter_of
 from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
-from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import BESIDE, MetricCandidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
 from specon_sidecar.formats.number import NUMBER, to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
@@ -201,7 +201,7 @@ class KeyValue(LineParser):
             epochs = self.around.epochs
         return self._places.through(step, step_rank, of_step, epoch, epochs, total)
 
-    def _pairs(self, shown: bytes) -> tuple[list[tuple[Candidate, float]], re.Pattern[bytes], bool]:
+    def _pairs(self, shown: bytes) -> tuple[list[tuple[MetricCandidate, float]], re.Pattern[bytes], bool]:
         """Return the pairs of a line, how they stand, and whether they stand in both ways."""
         found = pairs(self.choice, NAMED, shown)
         if any(one.rank < BESIDE for one, _ in found):
@@ -210,7 +210,7 @@ class KeyValue(LineParser):
         return found + bare, BARE, bool(found)
 
     def _is_of_other_set(
-        self, text: bytes, found: list[tuple[Candidate, float]], pair: re.Pattern[bytes]
+        self, text: bytes, found: list[tuple[MetricCandidate, float]], pair: re.Pattern[bytes]
     ) -> bool:
         other = name_of_other_set(text) or self._other_set_before(text, pair)
         if other and not PROGRESS.search(text):
@@ -271,9 +271,9 @@ def name_of_other_set(text: bytes) -> str:
     return "" if found is None else found[1].decode().lower()
 
 
-def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tuple[Candidate, float]]:
+def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tuple[MetricCandidate, float]]:
     """Return the pairs of a line that may be the metric or its counterpart, in their order."""
-    found: list[tuple[Candidate, float]] = []
+    found: list[tuple[MetricCandidate, float]] = []
     for key, number in pair.findall(text):
         candidate = choice.named(key)
         if candidate is not None:
@@ -344,7 +344,7 @@ def _span(found: re.Match[bytes], group: int, body: int) -> layout.Span:
     return found.start(group) + body, found.end(group) + body
 
 
-def _place_spans(line: bytes, body: int) -> layout.Places | None:
+def _place_spans(line: bytes, body: int) -> layout.PlaceSpans | None:
     """Return where `_named_places` takes its numbers from; None where that depends on what they are."""
     step: layout.Span | None = None
     of_step: layout.Span | None = None
@@ -371,4 +371,4 @@ def _place_spans(line: bytes, body: int) -> layout.Places | None:
             total = number
     if (of_step is None and _may_be_length(line, body)) or _BEHIND.search(line, body):
         return None
-    return layout.Places(step, step_rank, of_step, epoch, epochs, total)
+    return layout.PlaceSpans(step, step_rank, of_step, epoch, epochs, total)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from specon_sidecar.formats.metric_choice import Candidate
+from specon_sidecar.formats.metric_choice import MetricCandidate
 
 # No step of so many digits is too large to be one, and patterns of places read as many.
 _MOST_DIGITS: Final = 15
@@ -26,7 +26,7 @@ _MADE: Final = 64
 Span = tuple[int, int]
 
 
-class Places(NamedTuple):
+class PlaceSpans(NamedTuple):
     """Where the numbers of the place stand in a line, and the rank of the step's name."""
 
     step: Span | None
@@ -40,7 +40,7 @@ class Places(NamedTuple):
 # What a line of a known layout holds: the metric's candidates with their values, and the place: step, the
 # rank of its name, its total, epoch, its total, the named total of steps. A plain tuple: it is made often.
 Found = tuple[
-    list[tuple[Candidate, float]], int | None, int, int | None, float | None, int | None, int | None
+    list[tuple[MetricCandidate, float]], int | None, int, int | None, float | None, int | None, int | None
 ]
 
 
@@ -55,8 +55,8 @@ class Layout:
         self,
         line: bytes,
         body: int,
-        values: Sequence[tuple[Candidate, Span]],
-        places: Places,
+        values: Sequence[tuple[MetricCandidate, Span]],
+        places: PlaceSpans,
         *,
         literal: Sequence[Span],
         unless: bytes,

@@ -33,7 +33,7 @@ from specon_sidecar.formats.metric_names import (
 )
 from specon_sidecar.formats.validation import Place, ValidationSeries
 
-__all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
+__all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "MetricCandidate", "MetricChoice"]
 
 _ANY_LOSS: Final = 100
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
@@ -77,7 +77,7 @@ LONGEST_NAME: Final = 1024
 """Letters of a key that may name anything."""
 
 
-class Candidate(NamedTuple):
+class MetricCandidate(NamedTuple):
     """A key that may name the metric: smaller ranks are preferred; `name` is without the noise before it."""
 
     rank: int
@@ -130,12 +130,12 @@ class MetricChoice:
         self._has_episodes = False
         self._seen_sides: dict[tuple[int, bool], int] = {}
         self._printed: str | None = None
-        self._known: dict[bytes | str, Candidate | None] = {}
-        self._chosen: Candidate | None = None
+        self._known: dict[bytes | str, MetricCandidate | None] = {}
+        self._chosen: MetricCandidate | None = None
         self._missed = 0
         self._given_up: set[str] = set()
         self._measured: tuple[str, ...] | None = None
-        self._sum = Candidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
+        self._sum = MetricCandidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
         self._parts: frozenset[str] = frozenset()
         self.validation: Final = ValidationSeries()
         """The values of the counterpart of the chosen name."""
@@ -176,12 +176,12 @@ class MetricChoice:
             bool(self.score_needles) and _holds_one(lowered, self.score_needles)
         )
 
-    def candidate(self, key: bytes | str) -> Candidate | None:
+    def candidate(self, key: bytes | str) -> MetricCandidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
         found = self.named(key)
         return None if found is None or found.rank == BESIDE else found
 
-    def named(self, key: bytes | str) -> Candidate | None:
+    def named(self, key: bytes | str) -> MetricCandidate | None:
         """Return the rank of a key that is the name of a metric to follow, or to keep beside it, or None."""
         try:
             return self._known[key]
@@ -194,7 +194,7 @@ class MetricChoice:
             self._known[key] = found
         return found
 
-    def goes_on(self, candidate: Candidate) -> bool:
+    def goes_on(self, candidate: MetricCandidate) -> bool:
         """Whether a name that stands alone on its line is the followed one: then nothing else is to say."""
         if candidate is not self._chosen or candidate.sides or self._against is not None:
             return False
@@ -202,10 +202,10 @@ class MetricChoice:
         self._seen += 1
         return True
 
-    def pick(self, found: list[tuple[Candidate, float]]) -> tuple[str, float] | None:
+    def pick(self, found: list[tuple[MetricCandidate, float]]) -> tuple[str, float] | None:
         """Return the name and value to follow among those of one line, or None if it is not among them."""
         chosen = self._chosen
-        best: tuple[Candidate, float] | None = None
+        best: tuple[MetricCandidate, float] | None = None
         best_rank = 0
         if len(found) > 1 and (chosen is None or chosen.rank >= self._sum.rank):
             found = self._with_sum(found)
@@ -228,7 +228,7 @@ class MetricChoice:
         return best[0].name, best[1]
 
     def note(
-        self, found: list[tuple[Candidate, float]], place: Place = (None, None), *, data_set: str = ""
+        self, found: list[tuple[MetricCandidate, float]], place: Place = (None, None), *, data_set: str = ""
     ) -> None:
         """Keep the counterpart of the chosen name among what one line holds, after `pick`.
 
@@ -247,7 +247,7 @@ class MetricChoice:
         if values:
             self.validation.take(values, place)
 
-    def _with_sum(self, found: list[tuple[Candidate, float]]) -> list[tuple[Candidate, float]]:
+    def _with_sum(self, found: list[tuple[MetricCandidate, float]]) -> list[tuple[MetricCandidate, float]]:
         """Return what one line holds, with the sum of the parts of a loss where all of them are there."""
         parts = {candidate.name: value for candidate, value in found if candidate.part}
         if len(parts) < _FEWEST_PARTS:
@@ -263,7 +263,7 @@ class MetricChoice:
         self._parts = frozenset(parts)
         return [*found, (self._sum, sum(parts.values()))]
 
-    def _holds(self, candidate: Candidate, rank: int) -> bool:
+    def _holds(self, candidate: MetricCandidate, rank: int) -> bool:
         chosen = self._chosen
         if chosen is None or candidate.name == chosen.name or rank < 2 * chosen.rank:
             self._missed = 0
@@ -282,7 +282,7 @@ class MetricChoice:
         self._missed = 0
         return True
 
-    def _choose(self, candidate: Candidate) -> None:
+    def _choose(self, candidate: MetricCandidate) -> None:
         self._chosen, self._seen = candidate, 1
         before = self._measured
         self._measured = None if is_validation(candidate.name) else measured_words(candidate.name)
@@ -297,34 +297,34 @@ class MetricChoice:
             )
 
     @staticmethod
-    def _outweighs(candidate: Candidate, pair: int) -> bool:
+    def _outweighs(candidate: MetricCandidate, pair: int) -> bool:
         """Whether a log with both sides of a pair can be judged by this candidate all the same."""
         return candidate.rank < 0 and is_of_policy(pair)
 
-    def _take_sides(self, candidate: Candidate) -> None:
+    def _take_sides(self, candidate: MetricCandidate) -> None:
         seen = self._seen_sides
         for pair, second in candidate.sides:
             seen[pair, second] = seen.get((pair, second), 0) + 1
             if min(seen[pair, second], seen.get((pair, not second), 0)) >= _SEEN_SIDES:
                 self._against = pair
 
-    def _judge(self, name: str) -> Candidate | None:
+    def _judge(self, name: str) -> MetricCandidate | None:
         if self._metric is not None:
             # One name for all spellings, so that `Loss` and `loss` are not two series.
             if fold(name) != self._metric:
                 counts = may_be_counterpart(name) and measured_words(name) == measured_words(self._metric)
-                return Candidate(BESIDE, name, (), measured_words(name)) if counts else None
+                return MetricCandidate(BESIDE, name, (), measured_words(name)) if counts else None
             self._printed = self._printed or name
-            return Candidate(0, self._printed)
+            return MetricCandidate(0, self._printed)
         rank = self._rank(name)
         if rank is None and not may_be_counterpart(name):
             return None
         validates = measured_words(name) if is_validation(name) else None
         if rank is None:
-            return Candidate(BESIDE, name, (), validates)
+            return MetricCandidate(BESIDE, name, (), validates)
         sides = tuple(sides_of(name))
         part = rank == len(self._names) + _ANY_LOSS and not sides and is_part(name)
-        return Candidate(rank, name, sides, validates, part)
+        return MetricCandidate(rank, name, sides, validates, part)
 
     def _rank(self, name: str) -> int | None:
         for rank, expression in enumerate(self._names):

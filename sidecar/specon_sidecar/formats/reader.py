@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, runtime_checkable
 
-from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Candidate, Detection, Evidence
+from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Detection, Evidence, TriedFormat
 from specon_sidecar.formats.metric_names import Goal, goal_of
 from specon_sidecar.formats.parser import Format, FormatOptions
 from specon_sidecar.formats.sample import Sample
@@ -73,7 +73,7 @@ class _LogReader(ABC):
 
     @property
     @abstractmethod
-    def _current(self) -> Candidate | None: ...
+    def _current(self) -> TriedFormat | None: ...
 
     @property
     def goal(self) -> Goal | None:
@@ -143,12 +143,12 @@ class FixedReader(_LogReader):
         super().__init__(options)
         self.chosen: Final = format_.name
         self._around = Surroundings()
-        self._candidate = Candidate(format_, options, self._around)
+        self._candidate = TriedFormat(format_, options, self._around)
         self._held: list[Sample] | None = []
         self._lines = 0
 
     @property
-    def _current(self) -> Candidate:
+    def _current(self) -> TriedFormat:
         return self._candidate
 
     @property
@@ -224,7 +224,7 @@ class DetectingReader(_LogReader):
         return self._detection.evidence
 
     @property
-    def _current(self) -> Candidate | None:
+    def _current(self) -> TriedFormat | None:
         return self._detection.current
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from specon_sidecar.formats.metric_choice import LONGEST_NAME, Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import LONGEST_NAME, MetricCandidate, MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.position_keys import EPISODE, Position, position_of
@@ -15,7 +15,7 @@ _REMEMBERED: Final = 1024
 _EPISODE: Final = (Position.STEP, EPISODE)
 _LENGTHS: Final = ("steps", "Steps", "step", "Step")
 
-_Role = tuple[Candidate | None, tuple[Position, int] | None]
+_Role = tuple[MetricCandidate | None, tuple[Position, int] | None]
 _UNKNOWN: Final[_Role] = (None, None)
 _NOTHING: Final = (0, None)
 
@@ -35,7 +35,7 @@ class RecordReader:
 
     def sample(self, record: Iterable[tuple[str, object]]) -> Sample | None:
         """Return the sample of a record, or None where it holds no number under the followed name."""
-        found: list[tuple[Candidate, float]] = []
+        found: list[tuple[MetricCandidate, float]] = []
         places: dict[Position, tuple[int, object]] = {}
         roles = self._roles
         episode: object = None
@@ -61,7 +61,7 @@ class RecordReader:
         return self._pick(found, places) if found else None
 
     def _pick(
-        self, found: list[tuple[Candidate, float]], places: dict[Position, tuple[int, object]]
+        self, found: list[tuple[MetricCandidate, float]], places: dict[Position, tuple[int, object]]
     ) -> Sample | None:
         picked = self._choice.pick(found)
         if picked is None:

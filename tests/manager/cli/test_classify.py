@@ -18,7 +18,7 @@ from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.cli.study.classification import annotations
 from specon_manager.cli.study.course import Course, KeptSamples, Mark, divide_by_count, divide_by_time
 from specon_manager.cli.study.curve_view import draw
-from specon_manager.cli.study.likeliest import Reading
+from specon_manager.cli.study.likeliest import FormatGuess
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.event_files.event_reader import FORMAT as EVENT_FILES
 from specon_sidecar.formats.detect import Evidence
@@ -259,7 +259,7 @@ def test_admission_accepts_what_is_advised(name):
     """Whatever a reading's annotations are, the webhook takes them, and they mean that reading."""
     for format_ in (*(one for one in FORMATS if FORMATS[one].detectable), EVENT_FILES):
         evidence = Evidence(format_, 3, 3, None, None, 1.0)
-        options = read_options(annotations(Reading(format_, name, evidence)))
+        options = read_options(annotations(FormatGuess(format_, name, evidence)))
         assert (options.format or EVENT_FILES) == format_
         assert options.metric is None if "\a" in name else fold(options.metric) == fold(name)
 

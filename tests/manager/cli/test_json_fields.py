@@ -11,10 +11,10 @@ from specon_manager.cli.act.migrate import MigrateAnswer
 from specon_manager.cli.act.pause import PauseAnswer
 from specon_manager.cli.begin.doctor import Diagnosis
 from specon_manager.cli.begin.init import Written
-from specon_manager.cli.begin.line import Line
-from specon_manager.cli.look.bundle import Bundle, Part
+from specon_manager.cli.begin.line import ProposedLine
+from specon_manager.cli.look.bundle import BundleFile, SupportBundle
 from specon_manager.cli.look.explain import Explained, Movable
-from specon_manager.cli.look.queue import Queues
+from specon_manager.cli.look.queue import QueueListing
 from specon_manager.cli.look.transactions import Changes, Moves
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.remote import Remark
@@ -28,7 +28,7 @@ from specon_manager.views.transactions import TransactionRow, Way
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 ROWS = {
-    "`init`": (Written, {"lines": Line}),
+    "`init`": (Written, {"lines": ProposedLine}),
     "`doctor`": (Diagnosis, {"findings": Finding}),
     "`report`": (Report, {}),
     "`top`": (Top, {"paused": PauseRow}),
@@ -36,7 +36,7 @@ ROWS = {
     "`moves`": (Moves, {}),
     "`changes`": (Changes, {}),
     "of each move and change": (TransactionRow, {"ways": Way}),
-    "`queue`": (Queues, {"queues": QueueRow, "waiting": WaitingRow}),
+    "`queue`": (QueueListing, {"queues": QueueRow, "waiting": WaitingRow}),
     "`migrate`": (MigrateAnswer, {}),
     "`drain`": (Drained, {"stay": Stays}),
     "`explain`": (
@@ -50,7 +50,7 @@ ROWS = {
         },
     ),
     "`pause`, `resume`": (PauseAnswer, {}),
-    "`support-bundle`": (Bundle, {"parts": Part}),
+    "`support-bundle`": (SupportBundle, {"parts": BundleFile}),
 }
 
 

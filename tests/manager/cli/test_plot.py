@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from specon_manager.cli.run.plot import plot
-from specon_manager.cli.run.result import Placement, summarize
+from specon_manager.cli.run.result import PlacementSpan, summarize
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
@@ -45,7 +45,7 @@ def moved(scene, name="default/mnist"):
     scene.running(scene.job("default/endless", at=5.0))
     stays = [(replica, "node-0", 0, 20), (replica, "node-1", 22, 60), (failed, "node-0", 3, 40)]
     placements = [
-        Placement(
+        PlacementSpan(
             job=scene.state.replicas[who].job, replica=who, node=node, start=1000.0 + start, end=1000.0 + end
         )
         for who, node, start, end in stays
@@ -117,7 +117,7 @@ def test_many_lanes_make_the_picture_higher(scene, tmp_path):
     for number in range(60):
         name = scene.job(f"default/job-{number}")
         placements.append(
-            Placement(job=f"default/job-{number}", replica=name, node="node-0", start=1000.0, end=1060.0)
+            PlacementSpan(job=f"default/job-{number}", replica=name, node="node-0", start=1000.0, end=1060.0)
         )
     path = tmp_path / "many.png"
     plot(path, [result_of(scene, placements=placements)])

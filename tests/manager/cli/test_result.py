@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from specon_manager.cli.run.result import (
-    Placement,
     PlacementLog,
+    PlacementSpan,
     conclusions,
     print_result,
     summarize,
@@ -203,6 +203,6 @@ def test_a_restart_on_the_same_node_is_another_placement(scene):
 def test_placements_come_into_the_result_relative_to_its_begin(scene):
     """The result has the placements with the run's begin as zero."""
     name = scene.job()
-    placement = Placement(job="default/mnist", replica=name, node="node-0", start=1003.0, end=1009.0)
+    placement = PlacementSpan(job="default/mnist", replica=name, node="node-0", start=1003.0, end=1009.0)
     placed = summarize(scene.state, began=1000.0, placements=[placement]).placements[0]
     assert (placed.start, placed.end, placed.node) == (3.0, 9.0, "node-0")

@@ -7,7 +7,7 @@ import pytest
 
 from specon_manager.serving.serve_settings import (
     CLUSTER_DEFAULTS,
-    Address,
+    ListenAddress,
     ServeSettings,
     add_arguments,
     read_serve_settings,
@@ -25,8 +25,8 @@ def test_nothing_needs_to_be_given() -> None:
     """Without flags and file the defaults hold, with the longer deadlines of a cluster."""
     settings = read()
     assert settings.decisions == CLUSTER_DEFAULTS
-    assert settings.listen == Address("0.0.0.0", 8443)
-    assert settings.reports_listen == Address("0.0.0.0", 9443)
+    assert settings.listen == ListenAddress("0.0.0.0", 8443)
+    assert settings.reports_listen == ListenAddress("0.0.0.0", 9443)
     assert settings.hold_room
 
 

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 
 from specon_manager.policies.defragmentation import exact, greedy, search
 from specon_manager.policies.defragmentation.fitting import fit_job
-from specon_manager.policies.defragmentation.picture import Group, Move, Picture, Unit, Waiting, rooms_after
+from specon_manager.policies.defragmentation.picture import (
+    Group,
+    Move,
+    Picture,
+    Unit,
+    WaitingGang,
+    rooms_after,
+)
 from support.decisions.every_move import fits, least_price
 
 GPU = 1_000_000
@@ -27,7 +34,7 @@ def unit(name, homes, amounts, price=1.0, allowed=None):
 
 
 def waiting(*groups, allowed=None, fixed=None):
-    return Waiting(
+    return WaitingGang(
         job="default/w",
         groups=tuple(
             Group(names=tuple(f"w/{letter}/{index}" for index in range(count)), amount=gpus(amount))

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.policies.equal_shares import Sharer, slack
+from specon_manager.policies.equal_shares import JobService, slack
 
 SECONDS = st.floats(0.0, 1e4)
 
 
 def sharer(present, attained, remaining):
-    return Sharer(present, attained, remaining)
+    return JobService(present, attained, remaining)
 
 
 def test_who_just_came_waits_as_long_as_the_others_would_take_of_its_time():

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from specon_manager.serving.serve_settings import Address, add_arguments, read_serve_settings
+from specon_manager.serving.serve_settings import ListenAddress, add_arguments, read_serve_settings
 from specon_manager.usage import UsageError
 
 JOBS = """
@@ -31,7 +31,7 @@ def read(*arguments):
 
 def test_a_managers_page_in_a_cluster_is_for_loopback():
     """Unless told otherwise nobody reaches it but through the API server's port forwarding."""
-    assert read().page_listen == Address("127.0.0.1", 8081)
+    assert read().page_listen == ListenAddress("127.0.0.1", 8081)
     assert read("--page-listen", "").page_listen is None
 
 

@@ -13,7 +13,7 @@ from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.survey import Survey, survey_records
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.preemption.running import Kind, Kinds, Running, kinds
+from specon_manager.policies.preemption.running import EquivalenceClass, Kinds, Running, kinds
 from specon_manager.policies.preemption.victims import length_of, running_best_effort
 from specon_manager.policies.prospects import Left, varies
 from support.decisions import transaction_invariants
@@ -257,7 +257,7 @@ def check_kinds(snapshot: Snapshot) -> None:
     assert {name for name in anew.at if running.candidate(name) is not None} == alone.keys()
     for name, each in alone.items():
         freed = each.frees[0][1] if len(each.frees) == 1 else None
-        assert anew.at[name] == Kind(length_of(each.shares), each.job.spec.grace_seconds, freed)
+        assert anew.at[name] == EquivalenceClass(length_of(each.shares), each.job.spec.grace_seconds, freed)
     assert running.kinds().keys() == {anew.at[name] for name in alone}
 
 

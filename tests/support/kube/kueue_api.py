@@ -8,7 +8,7 @@ from typing import Any
 
 from fakekube import schemas
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.transport.resources import Object, Resource
 
 DEFINITIONS = schemas.read(Path(__file__).parents[2] / "fakekube" / "definitions")
@@ -19,7 +19,7 @@ class KueueApi:
     """What the manager asks of the server, for objects that need no more of it."""
 
     def __init__(self) -> None:
-        self.reading = Reading()
+        self.reading = ReadGuard()
         self.objects: dict[str, dict[Key, Object]] = {}
         """By plural, then by namespace and name."""
         self.patches: list[tuple[str, Key]] = []

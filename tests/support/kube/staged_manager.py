@@ -19,7 +19,7 @@ from specon_manager.model.events import Event
 from specon_manager.model.settings import Settings
 from specon_manager.serving import cluster_manager
 from specon_manager.serving.cluster_manager import ClusterManager
-from specon_manager.serving.serve_settings import Address, ServeSettings, SidecarImage
+from specon_manager.serving.serve_settings import ListenAddress, ServeSettings, SidecarImage
 from support.clocks.fair_time import fair_now
 from support.ports import free_port
 
@@ -171,9 +171,9 @@ class Manager:
             namespace=self._home,
             watch_namespaces=self._namespaces,
             lease_name=self.lease,
-            listen=Address("127.0.0.1", self.port),
-            reports_listen=Address("127.0.0.1", self.reports_port),
-            metrics_listen=Address("127.0.0.1", self.probe),
+            listen=ListenAddress("127.0.0.1", self.port),
+            reports_listen=ListenAddress("127.0.0.1", self.reports_port),
+            metrics_listen=ListenAddress("127.0.0.1", self.probe),
             webhook_service="specon-webhook",
             webhook_url=urls[0],
             reports_service="specon-reports",

@@ -1,6 +1,6 @@
 """A manager of a cluster in memory, as commands speak with one: time goes on with each look at moves."""
 
-from specon_manager.cli.remote.remote import RefusedError
+from specon_manager.cli.remote.remote import RequestRefusedError
 from specon_manager.model import events as ev
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.transactions import rows_of
@@ -58,7 +58,7 @@ class RemoteCluster:
         )
         row = (await self._rows())[name]
         if row.state == TransactionState.REFUSED:
-            raise RefusedError(row.note)
+            raise RequestRefusedError(row.note)
         return row
 
     async def cancel(self, name):

@@ -117,7 +117,7 @@ PICTURES: Final = (
 )
 
 
-class Row(Struct, frozen=True):
+class BarRow(Struct, frozen=True):
     """The bars beside one label."""
 
     label: str
@@ -126,7 +126,7 @@ class Row(Struct, frozen=True):
     """As the table, or the picture of percents, has them."""
 
 
-def rows_of(page: str, picture: Picture) -> tuple[Row, ...]:
+def rows_of(page: str, picture: Picture) -> tuple[BarRow, ...]:
     """Return what is drawn; raises ValueError where the page has no such table, column or row."""
     lines = iter(page.splitlines())
     if picture.heading not in lines:  # goes on behind it
@@ -160,7 +160,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def _row(cells: Sequence[str], head: Sequence[str], picture: Picture) -> Row:
+def _row(cells: Sequence[str], head: Sequence[str], picture: Picture) -> BarRow:
     values: list[float | None] = []
     printed: list[str] = []
     whole = None if picture.of is None else _number(cells[head.index(picture.of)])
@@ -173,7 +173,7 @@ def _row(cells: Sequence[str], head: Sequence[str], picture: Picture) -> Row:
         values.append(value)
         printed.append(cell)
     label = re.sub(picture.rows, "", cells[0]) if picture.rows else cells[0]
-    return Row(re.sub(r" \((?:s|%)\)$", "", label), tuple(values), tuple(printed))
+    return BarRow(re.sub(r" \((?:s|%)\)$", "", label), tuple(values), tuple(printed))
 
 
 def _number(cell: str) -> float | None:
@@ -214,7 +214,7 @@ def _legend(picture: Picture) -> Iterator[str]:
         x += 30 + 6 * len(name)
 
 
-def _bars(row: Row, picture: Picture, top: int, scale: float) -> Iterator[str]:
+def _bars(row: BarRow, picture: Picture, top: int, scale: float) -> Iterator[str]:
     middle = top + _BAR * len(row.values) / 2 + 4
     yield f'<text x="{_LABELS - 10}" y="{middle:.0f}" text-anchor="end">{escape(row.label)}</text>'
     for number, ((_, _, colour), value, printed) in enumerate(
@@ -228,7 +228,7 @@ def _bars(row: Row, picture: Picture, top: int, scale: float) -> Iterator[str]:
         yield f'<text class="v" x="{x:.0f}" y="{y + _BAR - 2}">{escape(printed)}</text>'
 
 
-def _describe(rows: Sequence[Row], picture: Picture) -> str:
+def _describe(rows: Sequence[BarRow], picture: Picture) -> str:
     names = [name for _, name, _ in picture.columns]
     said = (
         f"{row.label}: "

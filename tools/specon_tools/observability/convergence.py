@@ -4,7 +4,7 @@ from typing import Final
 
 from specon_sidecar.classify import Category
 from specon_tools.observability.headline import HEADLINE
-from specon_tools.observability.panels import COLOURS, Annotation, Dashboard, Panel, Query, Row, Variable
+from specon_tools.observability.panels import COLOURS, Annotation, Dashboard, Panel, PanelRow, Query, Variable
 
 _CHOSEN: Final = 'job_namespace=~"$namespace", job_name=~"$job"'
 _NAME: Final = "{{job_namespace}}/{{job_name}} {{replica}}"
@@ -43,7 +43,7 @@ CONVERGENCE: Final = Dashboard(
     ),
     rows=(
         HEADLINE,
-        Row(
+        PanelRow(
             "All jobs",
             (
                 Panel(
@@ -90,7 +90,7 @@ CONVERGENCE: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Chosen jobs",
             (
                 Panel(

@@ -10,8 +10,8 @@ from specon_tools.observability.panels import (
     PLAIN,
     Annotation,
     Panel,
+    PanelRow,
     Query,
-    Row,
 )
 
 _HOUR: Final = 3600
@@ -34,7 +34,7 @@ def _hours(kind: str, part: str, title: str, text: str, colour: str) -> Panel:
 _HELD: Final = "What converged replicas held"
 _FREED: Final = "What converged replicas held on the nodes that they left by a move"
 
-HEADLINE: Final = Row(
+HEADLINE: Final = PanelRow(
     "In short",
     (
         Panel(

@@ -10,8 +10,8 @@ from specon_tools.observability.panels import (
     WARNING,
     Dashboard,
     Panel,
+    PanelRow,
     Query,
-    Row,
 )
 
 _DAY: Final = 86400.0
@@ -23,7 +23,7 @@ OPERATIONS: Final = Dashboard(
     annotations=(MOVES,),
     rows=(
         HEADLINE,
-        Row(
+        PanelRow(
             "Managers",
             (
                 Panel(
@@ -82,7 +82,7 @@ OPERATIONS: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Sidecars",
             (
                 Panel(
@@ -139,7 +139,7 @@ OPERATIONS: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Kubernetes",
             (
                 Panel(

@@ -59,7 +59,7 @@ class Panel(Struct, frozen=True, kw_only=True):
     """Of a stat: from which value on it has which colour, rising; None is from the beginning."""
 
 
-class Row(Struct, frozen=True):
+class PanelRow(Struct, frozen=True):
     """Panels under a heading."""
 
     title: str
@@ -91,7 +91,7 @@ class Dashboard(Struct, frozen=True, kw_only=True):
     uid: str
     title: str
     text: str
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
     variables: tuple[Variable, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
@@ -123,7 +123,7 @@ def render(dashboard: Dashboard, others: Sequence[Dashboard] = ()) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _laid_out(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _laid_out(rows: Sequence[PanelRow]) -> list[dict[str, Any]]:
     """Return the panels from left to right and from top to bottom, each row under its heading."""
     placed: list[dict[str, Any]] = []
     y = 0

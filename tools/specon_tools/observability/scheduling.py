@@ -3,7 +3,7 @@
 from typing import Final
 
 from specon_tools.observability.headline import HEADLINE, MOVES
-from specon_tools.observability.panels import BAD, GOOD, Dashboard, Panel, Query, Row
+from specon_tools.observability.panels import BAD, GOOD, Dashboard, Panel, PanelRow, Query
 
 _CHANGES: Final = '{kind!="move"}'
 
@@ -40,7 +40,7 @@ SCHEDULING: Final = Dashboard(
     annotations=(MOVES,),
     rows=(
         HEADLINE,
-        Row(
+        PanelRow(
             "Moves",
             (
                 Panel(
@@ -101,7 +101,7 @@ SCHEDULING: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Decisions",
             (
                 Panel(
@@ -130,7 +130,7 @@ SCHEDULING: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Queue, preemption and scaling",
             (
                 Panel(
@@ -169,7 +169,7 @@ SCHEDULING: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "What hinders",
             (
                 Panel(
@@ -188,7 +188,7 @@ SCHEDULING: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Changes of jobs",
             (
                 Panel(
@@ -236,7 +236,7 @@ SCHEDULING: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Queues with quotas",
             (
                 Panel(

@@ -20,7 +20,7 @@ from specon_manager.backends.kube.placing.placer import Placer
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.reporting.recorder import reference
 from specon_manager.backends.kube.reweighting import Reweighting
-from specon_manager.backends.kube.rooms import Rooms, RoomSettings
+from specon_manager.backends.kube.rooms import Placeholders, RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Object
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch, WatchSettings
@@ -74,7 +74,9 @@ class KubeBackend:
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
         self._book = Book()
-        self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
+        self._rooms = Placeholders(
+            settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic
+        )
         self._placer = Placer(
             Tools(
                 hands=self._hands,

@@ -62,7 +62,7 @@ class _Holding(Struct, kw_only=True):
     """Whether the placeholder was there at all: it may take a moment until the watch tells of it."""
 
 
-class Rooms:
+class Placeholders:
     """Holds and gives back room: one placeholder for each replica that moves."""
 
     def __init__(

@@ -8,8 +8,8 @@ from specon_manager.model.actions import StartReplica
 from specon_manager.model.cluster import index_of, role_of
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """The place of a replica among those that train together; the same for every order of the same start."""
+class GangMember(Struct, frozen=True, kw_only=True):
+    """A replica as one of those that train together; the same for every order of the same start."""
 
     role: str
     index: int
@@ -49,12 +49,12 @@ class Place(Struct, frozen=True, kw_only=True):
         return known
 
 
-def place_of(order: StartReplica) -> Place:
+def place_of(order: StartReplica) -> GangMember:
     """Return the place of the replica that is ordered to start; alone where no gang is named."""
     gang = order.gang or (order.replica,)
     role = role_of(order.replica)
     peers = [name for name in gang if (role_of(name) == "ps") == (role == "ps")]
-    return Place(
+    return GangMember(
         role=role,
         index=index_of(order.replica),
         rank=peers.index(order.replica),

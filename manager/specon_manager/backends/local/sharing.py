@@ -16,7 +16,7 @@ from msgspec import Struct
 from specon_manager.backends.local.appetite import Appetite, running_threads
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pods import Pod
-from specon_manager.backends.turns import Schedule, Sharer, Turn, schedules
+from specon_manager.backends.turns import Schedule, Sharer, TimeSlice, schedules
 from specon_manager.model.cluster import JobSpec
 
 RENEW_SECONDS: Final = 1.0
@@ -26,7 +26,7 @@ LEASE_SECONDS: Final = 4.0
 _log = logging.getLogger(__name__)
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class SharingPod(Struct, frozen=True, kw_only=True):
     """A pod on a node."""
 
     pod: Pod
@@ -38,11 +38,11 @@ class Member(Struct, frozen=True, kw_only=True):
     """Processors; who reserves any, or a GPU, has them whatever the weights."""
 
 
-def member(pod: Pod, node: str, spec: JobSpec) -> Member:
+def member(pod: Pod, node: str, spec: JobSpec) -> SharingPod:
     """Describe the pod of a replica of a job."""
     requests = spec.requests_of(pod.replica)
     unit = spec.name if spec.coupled else pod.replica
-    return Member(pod=pod, node=node, unit=unit, job=spec.name, reserved=max(requests.cpu, requests.gpu))
+    return SharingPod(pod=pod, node=node, unit=unit, job=spec.name, reserved=max(requests.cpu, requests.gpu))
 
 
 class Sharing:
@@ -52,14 +52,14 @@ class Sharing:
         """Take the nodes; nobody is there yet."""
         # Whoever is on has the GPU alone, as far as can be.
         self._room = {node.name: 1.0 if node.gpu is not None else node.processors for node in nodes}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, SharingPod] = {}
         self._weights: dict[str, float] = {}
         self._appetites: dict[str, Appetite] = {}
         self._spared: frozenset[str] = frozenset()
-        self._told: dict[str, tuple[Pod, float, tuple[Turn, ...]]] = {}
+        self._told: dict[str, tuple[Pod, float, tuple[TimeSlice, ...]]] = {}
         self._news = asyncio.Event()
 
-    def join(self, one: Member, weight: float = 1.0) -> None:
+    def join(self, one: SharingPod, weight: float = 1.0) -> None:
         """Let a pod take part, in place of an earlier one of the same replica."""
         self._members[one.pod.replica], self._weights[one.pod.replica] = one, weight
         self._appetites[one.pod.replica] = Appetite()
@@ -139,11 +139,11 @@ class Sharing:
                 "%s %s: its lease cannot be told, so it runs on: %s", pod.replica, pod.incarnation, error
             )
 
-    def _runs_on(self, one: Member) -> bool:
+    def _runs_on(self, one: SharingPod) -> bool:
         return one.reserved > 0 or one.job in self._spared
 
     def _schedules(self) -> list[Schedule]:
-        units: dict[str, list[Member]] = {}
+        units: dict[str, list[SharingPod]] = {}
         room = dict(self._room)
         for one in self._members.values():
             if one.reserved > 0:
@@ -161,7 +161,7 @@ class Sharing:
         ]
         return schedules(sharers, {node: max(1, int(free)) for node, free in room.items()})
 
-    def _count_wanted(self, members: Sequence[Member]) -> dict[str, int]:
+    def _count_wanted(self, members: Sequence[SharingPod]) -> dict[str, int]:
         """Return how many processors pods keep busy on each node."""
         wanted: dict[str, int] = {}
         for one in members:

@@ -15,7 +15,7 @@ from specon_manager.cli.act.migrate import check_timeout
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import read_nodes
-from specon_manager.cli.remote.remote import RefusedError, Remote, Wanted
+from specon_manager.cli.remote.remote import Remote, RequestRefusedError, Wanted
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
@@ -95,7 +95,7 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
         )
     pause = objection_while_paused(view.state)
     if pause is not None:
-        raise RefusedError(f"{pause.text}; specon resume ends that, and then the drain can begin")
+        raise RequestRefusedError(f"{pause.text}; specon resume ends that, and then the drain can begin")
     cordoned = await remote.is_cordoned(node)
     plan = judge_moves(view.state, node, read_nodes(arguments.to), view.now)
     say = _Said(quiet=arguments.output == "json")
@@ -199,7 +199,7 @@ class _Drain:
     async def _ask(self, wanted: Wanted) -> None:
         try:
             row = await self._remote.ask(wanted, self._reason)
-        except RefusedError as refused:
+        except RequestRefusedError as refused:
             self._stay[wanted.name] = str(refused)
         else:
             self._moves[row.id] = row

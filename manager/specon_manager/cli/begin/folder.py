@@ -10,8 +10,7 @@ from msgspec import Struct
 from specon_manager.cli.begin.script import LONGEST, Script, read_script
 from specon_manager.cli.pattern_proposal import Proposal, propose
 from specon_manager.cli.study.course import KeptSamples
-from specon_manager.cli.study.likeliest import Names
-from specon_manager.cli.study.likeliest import Reading as Likely
+from specon_manager.cli.study.likeliest import FormatGuess, Names
 from specon_manager.cli.study.log_input import open_log
 from specon_manager.cli.study.reading import Reading
 from specon_manager.usage import UsageError
@@ -44,7 +43,7 @@ class ReadLog(Struct, frozen=True, kw_only=True):
     samples: int
     steps: bool
     """Whether its samples name steps, or whole epochs, which count as such."""
-    readings: tuple[Likely, ...] = ()
+    readings: tuple[FormatGuess, ...] = ()
     """Where no format was recognised: what it could be."""
     proposal: Proposal | None = None
     """Where no number has a name: a pattern that finds samples."""
@@ -190,7 +189,7 @@ def _read(folder: Path, path: Path) -> ReadLog | None:
         return None
     kept = reading.kept
     recognised = bool(kept.count) and reader.chosen is not None and kept.last is not None
-    readings: list[Likely] = []
+    readings: list[FormatGuess] = []
     if not recognised:
         readings = reading.names.readings(
             reader.evidence, lambda metric: make_reader("auto", FormatOptions(metric=metric))

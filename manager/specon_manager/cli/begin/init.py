@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from specon_manager.cli.begin.folder import Folder, look
 from specon_manager.cli.begin.job_file import job_of, text_of
-from specon_manager.cli.begin.line import Line
+from specon_manager.cli.begin.line import ProposedLine
 from specon_manager.cli.begin.manifest import annotate, read_manifest, templates_of
 from specon_manager.cli.output import add_output, to_json
 from specon_manager.usage import UsageError
@@ -35,7 +35,7 @@ class Written(Struct, frozen=True, kw_only=True):
     file: str | None
     """None: it was written to standard output, as `text`."""
     text: str
-    lines: tuple[Line, ...]
+    lines: tuple[ProposedLine, ...]
     remarks: tuple[str, ...]
     """What nobody can see from here, and lines that were left out since their reader refuses them."""
 

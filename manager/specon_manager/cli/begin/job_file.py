@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_manager.backends.local.jobs import JobFileError, read_job_file
 from specon_manager.cli.begin.folder import Folder
-from specon_manager.cli.begin.line import UNSURE, Checked, Line, check_lines
+from specon_manager.cli.begin.line import UNSURE, Checked, ProposedLine, check_lines
 from specon_manager.cli.begin.log_lines import log_lines
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
 from specon_manager.views.names import cut
@@ -46,17 +46,17 @@ def text_of(job: Checked, remarks: Sequence[str]) -> str:
 
 def _lines(
     folder: Folder, chosen: str | None, script: Script | None, *, python: str, here: str, named: bool
-) -> Iterator[Line]:
+) -> Iterator[ProposedLine]:
     stem = "train" if chosen is None else Path(chosen).stem
-    yield Line(key="name", value=_name(stem), why="what you call it")
+    yield ProposedLine(key="name", value=_name(stem), why="what you call it")
     if chosen is None:
-        yield Line(
+        yield ProposedLine(
             key="command", value=f"{python} train.py", why="FILL IN: no script that trains was found here"
         )
     else:
-        yield Line(key="command", value=shlex.join([python, chosen]), why=_why(script, named=named))
+        yield ProposedLine(key="command", value=shlex.join([python, chosen]), why=_why(script, named=named))
     if here != str(folder.path):
-        yield Line(key="working_directory", value=str(folder.path), why="where the script lies")
+        yield ProposedLine(key="working_directory", value=str(folder.path), why="where the script lies")
     yield from _log(folder, script)
     yield from _checkpoints(folder, script)
 
@@ -71,7 +71,7 @@ def _why(script: Script | None, *, named: bool) -> str:
     return f"{which}: {what}{needs}"
 
 
-def _log(folder: Folder, script: Script | None) -> Iterator[Line]:
+def _log(folder: Folder, script: Script | None) -> Iterator[ProposedLine]:
     log = folder.log
     if script is not None and script.instrumented:
         return  # the helper tells what a log would
@@ -80,25 +80,25 @@ def _log(folder: Folder, script: Script | None) -> Iterator[Line]:
         why = "no log was found: where your script writes one itself, name it; what it prints is read anyway"
         if own is not None:
             why = "your script names it: is it the log? What the script prints is not read then"
-        yield Line(key="log", value=own or "train.log", why=why, sure=False)
+        yield ProposedLine(key="log", value=own or "train.log", why=why, sure=False)
         return
     name = Path(log.path).name
     written = script is not None and any(name in text for text in script.texts)
     if written or log.kind == "events":
         value = f"{log.path}/" if log.kind == "events" else log.path
-        yield Line(key="log", value=value, why="your script writes it itself", sure=written)
+        yield ProposedLine(key="log", value=value, why="your script writes it itself", sure=written)
     else:
         why = "only where your script writes it itself; what it prints is read anyway"
-        yield Line(key="log", value=log.path, why=why, sure=False)
+        yield ProposedLine(key="log", value=log.path, why=why, sure=False)
     yield from log_lines(log)
 
 
-def _checkpoints(folder: Folder, script: Script | None) -> Iterator[Line]:
+def _checkpoints(folder: Folder, script: Script | None) -> Iterator[ProposedLine]:
     if script is not None and script.instrumented and script.framework is not None:
         title = FRAMEWORKS[script.framework].title
         at_once = FRAMEWORKS[script.framework].saves_on_request
         how = "saved on request and resumed" if at_once else "seen when it saves by itself"
-        yield Line(key="instrument", value=True, why=f"{title} is {how}; no change of the script")
+        yield ProposedLine(key="instrument", value=True, why=f"{title} is {how}; no change of the script")
         if at_once:
             return
     if folder.checkpoints:
@@ -108,16 +108,16 @@ def _checkpoints(folder: Folder, script: Script | None) -> Iterator[Line]:
         why = f"{len(folder.checkpoints)} found, the newest is {name}"
         if where == ".":
             why = f"{why}; it lies beside the script: a folder of its own is safer"
-        yield Line(key="checkpoint_path", value=where, why=why, sure=where != ".")
+        yield ProposedLine(key="checkpoint_path", value=where, why=why, sure=where != ".")
     else:
         own = _find_named(script, _CHECKPOINTS_NAME)
         why = "no checkpoint was found: name the folder that your script saves to, and loads from"
         if own is not None:
             why = "your script names it: is it the folder that it saves to, and loads from?"
-        yield Line(key="checkpoint_path", value=own or "checkpoints", why=why, sure=False)
+        yield ProposedLine(key="checkpoint_path", value=own or "checkpoints", why=why, sure=False)
     if script is None or not script.instrumented:
         why = "where the script saves at once when it gets SIGUSR1; else its next own save is awaited"
-        yield Line(key="checkpoint", value="signal:USR1", why=why, sure=False)
+        yield ProposedLine(key="checkpoint", value="signal:USR1", why=why, sure=False)
 
 
 def _find_named(script: Script | None, pattern: re.Pattern[str]) -> str | None:
@@ -144,12 +144,12 @@ def _name(stem: str) -> str:
     return _NO_NAME.sub("-", stem.lower())[:_LONGEST_NAME].strip("-") or "train"
 
 
-def _refusal(lines: Sequence[Line]) -> str | None:
+def _refusal(lines: Sequence[ProposedLine]) -> str | None:
     """Return what the reader of job files has against these lines; a job's name and command come first."""
-    needed = [Line(key="name", value="x", why=""), Line(key="command", value="true", why="")]
+    needed = [ProposedLine(key="name", value="x", why=""), ProposedLine(key="command", value="true", why="")]
     given = {line.key for line in lines}
     whole = [*(line for line in needed if line.key not in given), *lines]
-    as_sure = [Line(key=line.key, value=line.value, why=line.why) for line in whole]
+    as_sure = [ProposedLine(key=line.key, value=line.value, why=line.why) for line in whole]
     try:
         read_job_file(text_of(Checked(lines=tuple(as_sure), refused=()), ()))
     except JobFileError as error:

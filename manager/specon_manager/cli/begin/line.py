@@ -13,7 +13,7 @@ UNSURE: Final = "# ? "
 _COLUMN: Final = 48
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class ProposedLine(Struct, frozen=True, kw_only=True):
     """One line of a job, or one annotation."""
 
     key: str
@@ -36,16 +36,18 @@ class Line(Struct, frozen=True, kw_only=True):
 class Checked(Struct, frozen=True, kw_only=True):
     """Lines that their reader accepts, and what it says against the others."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ProposedLine, ...]
     refused: tuple[str, ...]
 
 
-def check_lines(lines: Sequence[Line], refusal: Callable[[Sequence[Line]], str | None]) -> Checked:
+def check_lines(
+    lines: Sequence[ProposedLine], refusal: Callable[[Sequence[ProposedLine]], str | None]
+) -> Checked:
     """Return the lines that are accepted together; `refusal` says what its reader has against some.
 
     A line that is not sure is tried with those that are.
     """
-    kept: list[Line] = []
+    kept: list[ProposedLine] = []
     refused = []
     for line in lines:
         printable = not isinstance(line.value, str) or line.value.isprintable()

@@ -9,16 +9,16 @@ import yaml
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError
 from specon_manager.backends.kube.objects.annotation_conflicts import doubts
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.cli.begin.folder import Folder, script_at
-from specon_manager.cli.begin.line import Checked, Line, check_lines
+from specon_manager.cli.begin.line import Checked, ProposedLine, check_lines
 from specon_manager.cli.begin.log_lines import log_lines
-from specon_manager.cli.begin.places import KINDS, Place, places_of
+from specon_manager.cli.begin.places import KINDS, PodTemplate, places_of
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
 from specon_manager.core.given_settings import describe_no_yaml
 from specon_manager.usage import UsageError
@@ -91,7 +91,7 @@ def annotate(text: str, templates: Sequence[Template]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _template(place: Place, beside: Folder | None) -> Template:
+def _template(place: PodTemplate, beside: Folder | None) -> Template:
     pod = mapping(place.pod)
     there = mapping(mapping(pod.get("metadata")).get("annotations"))
     trainer = _trainer(pod)
@@ -101,7 +101,7 @@ def _template(place: Place, beside: Folder | None) -> Template:
     own = {**there}
     found = check_lines(
         [
-            Line(key=f"{PREFIX}{each.key}", value=each.text_value, why=each.why, sure=each.sure)
+            ProposedLine(key=f"{PREFIX}{each.key}", value=each.text_value, why=each.why, sure=each.sure)
             for each in proposed
         ],
         lambda lines: _refusal(own, lines),
@@ -148,8 +148,8 @@ def _lines(
     beside: Folder | None,
     *,
     partial: bool,
-) -> Iterator[Line]:
-    yield Line(key="inject", value=True, why="the pod gets a sidecar")
+) -> Iterator[ProposedLine]:
+    yield ProposedLine(key="inject", value=True, why="the pod gets a sidecar")
     containers = list(mappings(mapping(pod.get("spec")).get("containers")))
     if len(containers) > 1:
         sure = trainer.get("name") in _TRAINERS
@@ -158,17 +158,19 @@ def _lines(
             if sure
             else f"which of {len(containers)} containers trains: is it this one?"
         )
-        yield Line(key="container", value=str(trainer.get("name")), why=why)
+        yield ProposedLine(key="container", value=str(trainer.get("name")), why=why)
     if script is not None and script.instrumented and script.framework is not None:
         title = FRAMEWORKS[script.framework].title
-        yield Line(key="instrument", value=True, why=f"{title} saves, reports and resumes by the helper")
+        yield ProposedLine(
+            key="instrument", value=True, why=f"{title} saves, reports and resumes by the helper"
+        )
     claims = _claims(pod, trainer)
     words = _command(trainer)
     instrumented = script is not None and script.instrumented
     yield from _log_path(claims, words, instrumented=instrumented)
     if beside is not None and beside.log is not None and not instrumented:
         for line in log_lines(beside.log):
-            yield Line(
+            yield ProposedLine(
                 key=line.key, value=line.value, why=f"{line.why}; of the log beside the manifest", sure=False
             )
     yield from _checkpoint_path(claims, words, instrumented=instrumented, partial=partial)
@@ -182,33 +184,35 @@ def _claims(pod: Mapping[str, Any], trainer: Mapping[str, Any]) -> list[str]:
     return [str(each.get("mountPath")) for each in mounts if each.get("name") in durable]
 
 
-def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool) -> Iterator[Line]:
+def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool) -> Iterator[ProposedLine]:
     named = _value_of(words, _LOG_FLAG)
     shell = next((found[1] for word in words if (found := _TEE.search(word))), None)
     path = named or shell
     if path is not None and path.startswith("/"):
         usual = len(claims) == 1 and path == f"{claims[0].rstrip('/')}/train.log"
         why = "the command writes it there" + (", which is where it is looked for anyway" if usual else "")
-        yield Line(key="log-path", value=path, why=why)
+        yield ProposedLine(key="log-path", value=path, why=why)
     elif not instrumented:
         why = "no file is named in the command: what it prints is read, where the cluster's owner allows that"
-        yield Line(key="log-path", value="stdout", why=why)
+        yield ProposedLine(key="log-path", value="stdout", why=why)
 
 
 def _checkpoint_path(
     claims: Sequence[str], words: Sequence[str], *, instrumented: bool, partial: bool
-) -> Iterator[Line]:
+) -> Iterator[ProposedLine]:
     path = _value_of(words, _SAVE_FLAG)
     if path is not None and path.startswith("/"):
-        yield Line(key="checkpoint-path", value=path.rstrip("/") or "/", why="the command saves there")
+        yield ProposedLine(
+            key="checkpoint-path", value=path.rstrip("/") or "/", why="the command saves there"
+        )
     elif not instrumented and claims:
         why = "FILL IN where your trainer saves: the command does not say it"
         value = f"{claims[0].rstrip('/')}/checkpoints"
-        yield Line(key="checkpoint-path", value=value, why=why, sure=False)
+        yield ProposedLine(key="checkpoint-path", value=value, why=why, sure=False)
     elif not instrumented:
         why = "no persistent volume claim is mounted: nothing outlives the pod: it is watched only"
         why = f"{why}; unless its runtime mounts one" if partial else why
-        yield Line(key="checkpoint", value="none", why=why, sure=not partial)
+        yield ProposedLine(key="checkpoint", value="none", why=why, sure=not partial)
 
 
 def _value_of(words: Sequence[str], flag: re.Pattern[str]) -> str | None:
@@ -224,7 +228,7 @@ def _value_of(words: Sequence[str], flag: re.Pattern[str]) -> str | None:
     return None
 
 
-def _refusal(own: Mapping[str, Any], lines: Sequence[Line]) -> str | None:
+def _refusal(own: Mapping[str, Any], lines: Sequence[ProposedLine]) -> str | None:
     """Return what admission's reader of annotations has against these lines."""
     try:
         read_options({**own, **{line.key: line.value for line in lines}})
@@ -234,7 +238,11 @@ def _refusal(own: Mapping[str, Any], lines: Sequence[Line]) -> str | None:
 
 
 def _remarks(
-    pod: Mapping[str, Any], own: Mapping[str, Any], lines: Sequence[Line], script: Script | None, name: str
+    pod: Mapping[str, Any],
+    own: Mapping[str, Any],
+    lines: Sequence[ProposedLine],
+    script: Script | None,
+    name: str,
 ) -> Iterator[str]:
     """Yield what admission would say to the pod with these lines, and what was not looked at."""
     if script is None and name:
@@ -244,7 +252,7 @@ def _remarks(
         options = read_options(annotations)
         made = {"metadata": {"name": "x", "annotations": annotations}, "spec": mapping(pod.get("spec"))}
         injected = inject(made, "default", options, _SETTINGS, {})
-    except (AnnotationError, RefusedError) as error:
+    except (AnnotationError, PodRefusedError) as error:
         yield f"admission would refuse the pod: {error}"
         return
     yield from (*injected.warnings, *doubts(options))

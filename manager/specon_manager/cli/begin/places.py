@@ -30,7 +30,7 @@ _NODE: Final = "node"
 """The replicated Job of a runtime that trains, and its container."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class PodTemplate(Struct, frozen=True, kw_only=True):
     """A pod template, and where its annotations go."""
 
     name: str
@@ -46,7 +46,7 @@ class Place(Struct, frozen=True, kw_only=True):
     """Whether its runtime says the rest."""
 
 
-def places_of(path: Path, node: Any, content: Any) -> Iterator[Place]:
+def places_of(path: Path, node: Any, content: Any) -> Iterator[PodTemplate]:
     """Yield the pod templates of a document, none of another kind; raises UsageError for one in braces."""
     kind = str(mapping(content).get("kind"))
     name = f"{kind} {mapping(mapping(content).get('metadata')).get('name', '')}"
@@ -57,7 +57,7 @@ def places_of(path: Path, node: Any, content: Any) -> Iterator[Place]:
             yield _place_of(path, part, place, pod)
 
 
-def _of_train_job(path: Path, node: Any, content: Any, name: str) -> Iterator[Place]:
+def _of_train_job(path: Path, node: Any, content: Any, name: str) -> Iterator[PodTemplate]:
     """Yield where a TrainJob patches the pods that train; else where such a patch can begin."""
     spec = mapping(mapping(content).get("spec"))
     trainer = mapping(spec.get("trainer"))
@@ -93,7 +93,7 @@ def _patch(pod: Any, trainer: Mapping[str, Any]) -> dict[str, Any]:
     return {**mapping(pod), "spec": {**spec, "containers": [node, *others]}}
 
 
-def _new_patch(path: Path, node: Any, name: str, pod: Any) -> Place:
+def _new_patch(path: Path, node: Any, name: str, pod: Any) -> PodTemplate:
     """Return a place in a patch of its own: the owners of patches are told apart by their managers."""
     spec = _child(node, "spec")
     if spec is None or not isinstance(spec[1], yaml.MappingNode) or not spec[1].value:
@@ -122,7 +122,7 @@ def _new_patch(path: Path, node: Any, name: str, pod: Any) -> Place:
         deep = 22
     blank = " " * column
     lines = (*head, *(f"{blank}{each}" for each in words))
-    return Place(name=name, line=line, head=lines, indentation=column + deep, pod=pod, partial=True)
+    return PodTemplate(name=name, line=line, head=lines, indentation=column + deep, pod=pod, partial=True)
 
 
 def _list_nested(*keys: str, start: int) -> list[str]:
@@ -146,10 +146,10 @@ def _below(node: Any, content: Any, way: tuple[str, ...], place: str) -> Iterato
             yield from _below(value, mapping(content).get(key.value), way[1:], name)
 
 
-def _place_of(path: Path, node: Any, name: str, pod: Any, *, partial: bool = False) -> Place:
+def _place_of(path: Path, node: Any, name: str, pod: Any, *, partial: bool = False) -> PodTemplate:
     """Return where the annotations of a pod template go."""
     line, head, indentation = _insertion(path, node, name)
-    return Place(name=name, line=line, head=head, indentation=indentation, pod=pod, partial=partial)
+    return PodTemplate(name=name, line=line, head=head, indentation=indentation, pod=pod, partial=partial)
 
 
 def _insertion(path: Path, node: Any, name: str) -> tuple[int, tuple[str, ...], int]:

@@ -36,19 +36,19 @@ _PACKAGES: Final = (
 )
 
 
-class Part(Struct, frozen=True):
+class BundleFile(Struct, frozen=True):
     """A file in the bundle."""
 
     name: str
     bytes: int
 
 
-class Bundle(Struct, frozen=True, kw_only=True):
+class SupportBundle(Struct, frozen=True, kw_only=True):
     """What `specon support-bundle --output json` prints."""
 
     file: str
     bytes: int
-    parts: tuple[Part, ...]
+    parts: tuple[BundleFile, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +80,9 @@ async def _collect(remote: Remote, arguments: argparse.Namespace) -> int:
             file.write(content)
     except OSError as error:
         raise UsageError(f"--out: {path}: {error.strerror}; name another file") from error
-    parts = tuple(Part(name, len(part)) for name, part in sorted(bounded.items()))
+    parts = tuple(BundleFile(name, len(part)) for name, part in sorted(bounded.items()))
     if arguments.output == "json":
-        sys.stdout.write(f"{to_json(Bundle(file=str(path), bytes=len(content), parts=parts))}\n")
+        sys.stdout.write(f"{to_json(SupportBundle(file=str(path), bytes=len(content), parts=parts))}\n")
         return 0
     for part in parts:
         print(f"{part.bytes:>10}  {printable(part.name)}")

@@ -24,7 +24,7 @@ _LINES: Final = 50
 _NO_NAME: Final = "(none)"
 
 
-class Queues(Struct, frozen=True, kw_only=True):
+class QueueListing(Struct, frozen=True, kw_only=True):
     """What `specon queue --output json` prints."""
 
     manager: str
@@ -62,7 +62,9 @@ async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def choose_queues(view: View, where: str, queue: str | None, namespace: str | None, most: int) -> Queues:
+def choose_queues(
+    view: View, where: str, queue: str | None, namespace: str | None, most: int
+) -> QueueListing:
     """Return what is asked for; raises UsageError where there is no such queue."""
     if queue is not None and all(row.queue != queue for row in view.queues):
         there = ", ".join(row.queue or _NO_NAME for row in view.queues) or "none"
@@ -73,7 +75,7 @@ def choose_queues(view: View, where: str, queue: str | None, namespace: str | No
         for row in view.waiting
         if (queue is None or row.queue == queue) and (home is None or row.job.startswith(home))
     ]
-    return Queues(
+    return QueueListing(
         manager=where,
         at=iso(view.now),
         caveats=view.caveats,
@@ -83,7 +85,7 @@ def choose_queues(view: View, where: str, queue: str | None, namespace: str | No
     )
 
 
-def print_queues(found: Queues, console: Console, now: float) -> None:
+def print_queues(found: QueueListing, console: Console, now: float) -> None:
     """Print both tables."""
     for caveat in found.caveats:
         console.print(Text(printable(caveat), style="yellow"))

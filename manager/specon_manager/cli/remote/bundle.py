@@ -27,7 +27,7 @@ from specon_manager.cli.remote.cluster_records import (
 from specon_manager.cli.remote.local import view_of as view_of_state
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.redaction import LEFT_OUT
-from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, Remark, RequestRefusedError, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
 from specon_manager.runtime.journal import recover
@@ -221,4 +221,4 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _refuse() -> NoReturn:
-    raise RefusedError("a support bundle is only looked at: name the manager itself")
+    raise RequestRefusedError("a support bundle is only looked at: name the manager itself")

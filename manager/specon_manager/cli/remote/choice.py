@@ -11,7 +11,7 @@ from typing import Final
 
 from specon_manager.cli.output import OUTPUTS, add_output
 from specon_manager.cli.remote.local import LocalRemote
-from specon_manager.cli.remote.remote import RefusedError, Remote
+from specon_manager.cli.remote.remote import Remote, RequestRefusedError
 from specon_manager.cli.remote.state_directories import choose_only, directories_here
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
@@ -58,7 +58,7 @@ def run_remote(arguments: argparse.Namespace, work: Work) -> int:
 
     try:
         return asyncio.run(main())
-    except RefusedError as error:
+    except RequestRefusedError as error:
         print(f"specon: {error}", file=sys.stderr)
         return _FAILED
 

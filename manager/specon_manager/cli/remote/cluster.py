@@ -41,7 +41,7 @@ from specon_manager.cli.remote.cluster_records import (
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.problems import raise_in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuild
-from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, Remark, RequestRefusedError, Wanted
 from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import recover
@@ -129,7 +129,7 @@ class ClusterRemote:
     async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
         """Create a Migration, and wait a moment for what the manager says to it.
 
-        Raises RefusedError where the manager refuses it, or someone deletes it meanwhile.
+        Raises RequestRefusedError where the manager refuses it, or someone deletes it meanwhile.
         """
         name = Name(namespace_of(wanted.name), f"{slug(wanted.name, _NAME)}-{secrets.token_hex(3)}")
         spec: dict[str, Any] = {"replica": wanted.replica, "target": wanted.target}
@@ -149,18 +149,18 @@ class ClusterRemote:
             found = await self._find(name)
             row = None if found is None else self._row(found)
             if row is None:
-                raise RefusedError(f"{name} is gone: someone deleted it")
+                raise RequestRefusedError(f"{name} is gone: someone deleted it")
             if row.state != ASKED or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
         if is_refused(row):
-            raise RefusedError(row.note or "refused")
+            raise RequestRefusedError(row.note or "refused")
         return row
 
     async def cancel(self, name: str) -> TransactionRow:
         """Delete the Migration of a request, unless it has begun meanwhile.
 
-        Raises UsageError where there is none, RefusedError where it has begun or changed.
+        Raises UsageError where there is none, RequestRefusedError where it has begun or changed.
         """
         known = Name(*name.split("/", 1)) if name.count("/") == 1 else None
         found = None if known is None else await self._find(known)
@@ -168,7 +168,7 @@ class ClusterRemote:
             raise UsageError(f"--cancel: there is no request {name!r}: specon moves --open lists them")
         row = self._row(found)
         if row.begun:
-            raise RefusedError(f"{name} is no request any more: it is {row.state}")
+            raise RequestRefusedError(f"{name} is no request any more: it is {row.state}")
         version = found.version
         try:
             with raise_in_words(self.where):
@@ -181,7 +181,7 @@ class ClusterRemote:
                 )
         except UsageError as error:
             if isinstance(error.__cause__, ApiError) and error.__cause__.conflict:
-                raise RefusedError(f"{name} changed a moment ago: look at it again") from error
+                raise RequestRefusedError(f"{name} changed a moment ago: look at it again") from error
             raise
         refused = str(TransactionState.REFUSED)
         return msgspec.structs.replace(row, state=refused, word=word_of_state(refused), awaited="")

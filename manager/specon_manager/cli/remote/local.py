@@ -12,7 +12,7 @@ import msgspec
 
 from specon_manager.cli.remote.local_evidence import collect_evidence
 from specon_manager.cli.remote.log_end import LogEnd, log_end
-from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, Remark, RequestRefusedError, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
 from specon_manager.model.expected_start import ExpectedStart
@@ -80,7 +80,7 @@ class LocalRemote:
         """Return when jobs start as the manager expects; one that expects nothing has no such page."""
         try:
             return msgspec.convert(await self._ask("GET", "/v1/starts"), dict[str, ExpectedStart])
-        except (UsageError, RefusedError, msgspec.ValidationError):
+        except (UsageError, RequestRefusedError, msgspec.ValidationError):
             return {}
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
@@ -138,7 +138,7 @@ class LocalRemote:
         for name, path in (("state.json", "/v1/state"), ("metrics.txt", "/metrics")):
             try:
                 files[name] = await self._fetch("GET", path)
-            except (UsageError, RefusedError) as error:
+            except (UsageError, RequestRefusedError) as error:
                 files[f"{name}.missing"] = f"{error}\n".encode()
         return await asyncio.to_thread(collect_evidence, self._directory, files, self._token)
 
@@ -155,7 +155,7 @@ class LocalRemote:
             raise UsageError(f"what answers at {self._address.url} is no manager: {error}") from error
 
     async def _fetch(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
-        """Return an answer; raises RefusedError for 409, and UsageError for everything else that is none."""
+        """Return an answer; raises RequestRefusedError for 409, else UsageError where it is none."""
         if self._http is None:
             self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
         headers = {"Authorization": f"Bearer {self._token}"}
@@ -169,7 +169,7 @@ class LocalRemote:
         if answer.status < _OK:
             return content
         problem = _problem(content, answer)
-        raise RefusedError(problem) if answer.status == _CONFLICT else UsageError(problem)
+        raise RequestRefusedError(problem) if answer.status == _CONFLICT else UsageError(problem)
 
 
 class _SilentError(UsageError):

@@ -14,7 +14,7 @@ from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """What was asked for is not done; the text says why."""
 
 
@@ -92,10 +92,10 @@ class Remote(Protocol):
         """
 
     async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
-        """Ask for a move, which begins, or is queued until others have ended. Raises RefusedError."""
+        """Ask for a move, which begins, or is queued until others have ended. Raises RequestRefusedError."""
 
     async def cancel(self, name: str) -> TransactionRow:
-        """Withdraw the request for a move that has not begun. Raises RefusedError where it has."""
+        """Withdraw the request for a move that has not begun. Raises RequestRefusedError where it has."""
 
     async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
         """Return moves, and requests for moves, by their ids; without those that are not there any more."""

@@ -19,7 +19,7 @@ from specon_manager.cli.output import add_output, to_json
 from specon_manager.cli.remote.state_directories import OBSERVER
 from specon_manager.cli.run.manager_log import log_to
 from specon_manager.serving.observation import Observation, ObservationOptions, open_observation
-from specon_manager.serving.serve_settings import Address, read_address, read_decisions
+from specon_manager.serving.serve_settings import ListenAddress, read_address, read_decisions
 from specon_manager.usage import UsageError
 from specon_manager.views.first_look import FirstLook, describe_look
 
@@ -99,7 +99,7 @@ def options_of(arguments: argparse.Namespace) -> ObservationOptions:
         raise UsageError(f"--selector: {error}") from error
     if not 1 <= arguments.log_streams <= _MOST_STREAMS:
         raise UsageError(f"--log-streams: {arguments.log_streams} is not from 1 to {_MOST_STREAMS}")
-    probes: Address | None = None
+    probes: ListenAddress | None = None
     if arguments.metrics_listen is not None:
         try:
             probes = read_address(arguments.metrics_listen)

@@ -9,7 +9,7 @@ from specon_manager.model.transactions import Kind, TransactionState
 _AWAY = frozenset({TransactionState.LEAVING, TransactionState.COMING})
 
 
-class Placement(Struct, frozen=True, kw_only=True):
+class PlacementSpan(Struct, frozen=True, kw_only=True):
     """A replica was on a node from `start` to `end`, seconds."""
 
     job: str
@@ -18,7 +18,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     start: float
     end: float
 
-    def since(self, began: float) -> "Placement":
+    def since(self, began: float) -> "PlacementSpan":
         """Return it with its times counted from `began`."""
         return msgspec.structs.replace(self, start=self.start - began, end=self.end - began)
 
@@ -31,8 +31,8 @@ class PlacementLog:
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[Placement, int]] = {}
-        self._closed: list[Placement] = []
+        self._open: dict[str, tuple[PlacementSpan, int]] = {}
+        self._closed: list[PlacementSpan] = []
         self._last = 0.0
 
     def observe(self, state: State, now: float) -> None:
@@ -52,11 +52,11 @@ class PlacementLog:
                 self._closed.append(msgspec.structs.replace(known[0], end=now))
                 known = None
             if known is None and node is not None:
-                fresh = Placement(job=replica.job, replica=name, node=node, start=now, end=now)
+                fresh = PlacementSpan(job=replica.job, replica=name, node=node, start=now, end=now)
                 self._open[name] = (fresh, replica.starts)
 
     @property
-    def placements(self) -> tuple[Placement, ...]:
+    def placements(self) -> tuple[PlacementSpan, ...]:
         """All of them by their start; those that last end when a state was last observed."""
         lasting = [msgspec.structs.replace(placement, end=self._last) for placement, _ in self._open.values()]
         return tuple(sorted([*self._closed, *lasting], key=lambda placement: placement.start))

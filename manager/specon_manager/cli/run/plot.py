@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from specon_manager.cli.run.placements import Placement
+from specon_manager.cli.run.placements import PlacementSpan
 from specon_manager.cli.run.result import RunResult, format_seconds
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.names import job_label
@@ -31,7 +31,7 @@ _SECOND: Final[Mapping[str, Any]] = {"alpha": 0.45, "hatch": "////"}  # how bars
 class _Layout(Struct, frozen=True):
     """Which lane each placement is drawn in, counted from the top; each node has its own lanes."""
 
-    lanes: Sequence[tuple[Placement, int]]
+    lanes: Sequence[tuple[PlacementSpan, int]]
     nodes: Sequence[tuple[str, int, int]]
     """Name, first lane and number of lanes."""
     count: int
@@ -175,7 +175,7 @@ def _gantt(axis: "Axes", run: RunResult, layout: _Layout, colours: Colours, end:
 
 def _arrows(axis: "Axes", layout: _Layout) -> None:
     """Point from where a replica was to where it was next, if that is another node."""
-    last: dict[str, tuple[Placement, int]] = {}
+    last: dict[str, tuple[PlacementSpan, int]] = {}
     for placement, lane in sorted(layout.lanes, key=lambda item: item[0].start):
         known = last.get(placement.replica)
         if known is not None and known[0].node != placement.node:

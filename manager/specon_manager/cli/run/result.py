@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli.run.machine_load import Load
-from specon_manager.cli.run.placements import Placement, PlacementLog
+from specon_manager.cli.run.placements import PlacementLog, PlacementSpan
 from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount, result_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
@@ -68,7 +68,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """From the first submission to the end of the last job; None while a job has not ended."""
     moves_by_outcome: Mapping[str, int]
     moves: tuple[TransactionResult, ...]
-    placements: tuple[Placement, ...]
+    placements: tuple[PlacementSpan, ...]
     machine: Machine
     load: Load | None = None
     """How busy the machine was meanwhile; None where nobody measured it."""
@@ -102,7 +102,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
         return moved or self.reweighted > 0 or any(change.workers_before > 0 for change in self.changes)
 
 
-def summarize(state: State, *, began: float, placements: Iterable[Placement] = ()) -> RunResult:
+def summarize(state: State, *, began: float, placements: Iterable[PlacementSpan] = ()) -> RunResult:
     """Return the result of a run from its last state.
 
     `began` and the placements are on the clock of the manager.
@@ -214,8 +214,8 @@ def conclusions(result: RunResult) -> list[str]:
 __all__ = [
     "JobResult",
     "Machine",
-    "Placement",
     "PlacementLog",
+    "PlacementSpan",
     "RunResult",
     "conclusions",
     "format_seconds",

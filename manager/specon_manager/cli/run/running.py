@@ -28,7 +28,7 @@ from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.policies.table import policy_named
 from specon_manager.runtime.controller import Controller, Observer, Stepped
 from specon_manager.runtime.state_directory import make_ours
-from specon_manager.serving.session import Session, SessionOptions, open_session
+from specon_manager.serving.session import LocalSession, SessionOptions, open_session
 from specon_manager.usage import UsageError
 from specon_manager.views.happenings import happenings
 from specon_manager.views.names import printable
@@ -198,7 +198,7 @@ async def _last_look(
         tell(line)
 
 
-def _say_what_is_known(options: RunOptions, session: Session) -> None:
+def _say_what_is_known(options: RunOptions, session: LocalSession) -> None:
     """Say which jobs an earlier run has submitted: they are not submitted again."""
     told = list(remarks(options.session.jobs, session.controller.state))
     for line in [*told, f"to run them again: {options.anew}"] if told and options.anew else told:
@@ -206,7 +206,7 @@ def _say_what_is_known(options: RunOptions, session: Session) -> None:
 
 
 @contextlib.contextmanager
-def _show(options: RunOptions, session: Session, notices: Notices) -> Iterator[Callable[[str], None]]:
+def _show(options: RunOptions, session: LocalSession, notices: Notices) -> Iterator[Callable[[str], None]]:
     """Show the run, live on a terminal, else a line for each change; yield what tells a line besides."""
     out = sys.stderr if options.aside else sys.stdout
     if options.web:

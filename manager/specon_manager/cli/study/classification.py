@@ -11,7 +11,7 @@ from msgspec import Struct
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.cli.pattern_proposal import Proposal
 from specon_manager.cli.study.course import Course, Mark, place
-from specon_manager.cli.study.likeliest import Reading
+from specon_manager.cli.study.likeliest import FormatGuess
 from specon_manager.views.names import printable
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.counts import format_count, format_times
@@ -51,7 +51,7 @@ class Classification(Struct, frozen=True, kw_only=True):
     course: Course | None
     """None where nothing could be judged."""
     notes: Sequence[str] = ()
-    readings: Sequence[Reading] = ()
+    readings: Sequence[FormatGuess] = ()
     """Where nothing was recognised: what it could be."""
     proposal: Proposal | None = None
     """Where nothing was recognised and no number has a name: a pattern that was tried."""
@@ -159,7 +159,7 @@ def report(found: Classification) -> bytes:
     return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"
 
 
-def annotations(reading: Reading) -> Mapping[str, str]:
+def annotations(reading: FormatGuess) -> Mapping[str, str]:
     """Return the annotations of a pod that make the sidecar read its log so.
 
     Event files are told by what they are. A name that no annotation can hold is left out.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from specon_manager.cli.plain import Line
+from specon_manager.cli.plain import StyledLine
 from specon_manager.cli.study.course import Mark
 from specon_sidecar.classify import Category
 
@@ -26,7 +26,7 @@ _LOGARITHMIC: Final = 100.0  # a curve that spans more than this factor is drawn
 _LEAST_WIDTH: Final = 20
 
 
-def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[Line]:
+def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[StyledLine]:
     """Yield the lines of the drawing, none wider than `width`, then the legend; nothing without values."""
     values = [point.value for point in points if point.value is not None]
     if not values:
@@ -48,19 +48,19 @@ def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[Line]:
         label = high if number == 0 else low if number == height - 1 else None
         begin = f"{'' if label is None else f'{label:.4g}':>{_LABEL - 2}} |"
         letters = ((" ", "") if category is None else LOOKS[category] for category in row)
-        yield Line(((begin, ""), *letters))
+        yield StyledLine(((begin, ""), *letters))
     if logarithmic:
-        yield Line(((" " * _LABEL + "(logarithmic)", ""),))
+        yield StyledLine(((" " * _LABEL + "(logarithmic)", ""),))
     yield legend({point.category for point in points})
 
 
-def legend(categories: set[Category]) -> Line:
+def legend(categories: set[Category]) -> StyledLine:
     """Return what the letters mean, of those that occur."""
     pieces = [(" " * _LABEL, "")]
     for category, (letter, style) in LOOKS.items():
         if category in categories:
             pieces += [(f"{letter} {category.value}", style), ("  ", "")]
-    return Line(tuple(pieces))
+    return StyledLine(tuple(pieces))
 
 
 def _share(value: float, low: float, high: float, *, logarithmic: bool) -> float:

@@ -96,7 +96,7 @@ _PAIR: Final = re.compile(
 _COLUMN: Final = re.compile(rb"[A-Za-z_][\w/. -]{0,60}")
 
 
-class Reading(Struct, frozen=True):
+class FormatGuess(Struct, frozen=True):
     """One way to read the log."""
 
     format: str
@@ -123,12 +123,14 @@ class Names:
                 if name in self._counts or len(self._counts) < _MOST_NAMES:
                     self._counts[name] += 1
 
-    def readings(self, found: Sequence[Evidence], reader: Callable[[str], Reader]) -> list[Reading]:
+    def readings(self, found: Sequence[Evidence], reader: Callable[[str], Reader]) -> list[FormatGuess]:
         """Return the likeliest readings, best first: what the detection found, then metrics by their name.
 
         `reader` makes a reader that is told the metric.
         """
-        readings = [Reading(one.format, one.last.name, one) for one in found[:MOST] if one.last is not None]
+        readings = [
+            FormatGuess(one.format, one.last.name, one) for one in found[:MOST] if one.last is not None
+        ]
         named = [name for name, _ in self._counts.most_common() if is_worth_following(name)]
         for name in sorted(named, key=lambda name: not is_metric(name))[:_TRIED]:
             if len(readings) >= MOST:
@@ -138,7 +140,7 @@ class Names:
             tried.finish()
             evidence = next(iter(tried.evidence), None)
             if tried.chosen is not None and evidence is not None and _varies(evidence):
-                readings.append(Reading(tried.chosen, name, evidence))
+                readings.append(FormatGuess(tried.chosen, name, evidence))
         return readings
 
 

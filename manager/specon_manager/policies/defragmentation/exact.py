@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from specon_manager.policies.defragmentation.fitting import fit_job
-from specon_manager.policies.defragmentation.picture import Move, Picture, Rooms, Unit, rooms_after
+from specon_manager.policies.defragmentation.picture import FreeAmounts, Move, Picture, Unit, rooms_after
 
 MOST_ARRANGEMENTS: Final = 4096
 """Nodes to the power of the replicas that may be moved: to so many arrangements the search is exact."""
@@ -36,7 +36,7 @@ def cheapest(picture: Picture) -> list[Move] | None:
     """
     ways = [_ways(unit, len(picture.nodes)) for unit in picture.units]
     begin: _Targets = tuple(unit.homes for unit in picture.units)
-    heap: list[tuple[float, int, int, _Targets, Rooms, tuple[Move, ...]]] = [
+    heap: list[tuple[float, int, int, _Targets, FreeAmounts, tuple[Move, ...]]] = [
         (0.0, 0, 0, begin, picture.rooms, ())
     ]
     seen = {begin}

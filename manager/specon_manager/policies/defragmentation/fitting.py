@@ -1,6 +1,6 @@
 """Whether the job that waits has room, and where: exact for one or two kinds of replicas."""
 
-from specon_manager.policies.defragmentation.picture import Amount, Rooms, Waiting, minus
+from specon_manager.policies.defragmentation.picture import Amount, FreeAmounts, WaitingGang, minus
 
 _Counts = tuple[int, ...]
 
@@ -14,7 +14,7 @@ def slots(room: Amount, amount: Amount, most: int) -> int:
     return count
 
 
-def fit_job(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
+def fit_job(waiting: WaitingGang, rooms: FreeAmounts) -> dict[str, int] | None:
     """Return a node for each replica of the waiting job, on few nodes; None: there is no room for all.
 
     With two groups it is the best over all numbers of the first group on each node, node after node.
@@ -34,7 +34,7 @@ def fit_job(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
     return None if counts is None else _name(waiting, counts)
 
 
-def _one(waiting: Waiting, order: list[int], most: list[int]) -> dict[int, _Counts] | None:
+def _one(waiting: WaitingGang, order: list[int], most: list[int]) -> dict[int, _Counts] | None:
     left, counts = len(waiting.groups[0].names), dict[int, _Counts]()
     for node in order:
         if left <= 0 or most[node] <= 0:
@@ -44,7 +44,7 @@ def _one(waiting: Waiting, order: list[int], most: list[int]) -> dict[int, _Coun
     return counts if left <= 0 else None
 
 
-def _two(waiting: Waiting, order: list[int], rooms: Rooms) -> dict[int, _Counts] | None:
+def _two(waiting: WaitingGang, order: list[int], rooms: FreeAmounts) -> dict[int, _Counts] | None:
     first, second = waiting.groups
     wanted, needed = len(first.names), len(second.names)
     # By how many of the first group have a place: how many of the second have, and what is on which node.
@@ -64,7 +64,7 @@ def _two(waiting: Waiting, order: list[int], rooms: Rooms) -> dict[int, _Counts]
     return None
 
 
-def _name(waiting: Waiting, counts: dict[int, _Counts]) -> dict[str, int]:
+def _name(waiting: WaitingGang, counts: dict[int, _Counts]) -> dict[str, int]:
     """Give each replica its node; where more would fit than there are, the last nodes get fewer."""
     placement: dict[str, int] = {}
     for number, group in enumerate(waiting.groups):

@@ -19,7 +19,7 @@ from specon_manager.policies.defragmentation.picture import (
     Move,
     Picture,
     Unit,
-    Waiting,
+    WaitingGang,
     holds,
     minus,
     plus,
@@ -250,7 +250,7 @@ class _Search:
         return slots(room, self._asked, self._picture.waiting.most_on(node, self._group))
 
 
-def _first_group(waiting: Waiting, rooms: list[Amount]) -> dict[int, Amount] | None:
+def _first_group(waiting: WaitingGang, rooms: list[Amount]) -> dict[int, Amount] | None:
     """Return what the first of two groups takes on which nodes: where it costs the other least."""
     if len(waiting.groups) == 1:
         return {}

@@ -12,7 +12,7 @@ from specon_manager.model.resources import Resources
 
 Amount = tuple[int, int, int]
 """Millionths of cores, bytes, and millionths of GPUs."""
-Rooms = Sequence[Amount]
+FreeAmounts = Sequence[Amount]
 """What is free on each node; less than nothing where more is kept for others than is free."""
 
 NOTHING: Final[Amount] = (0, 0, 0)
@@ -52,7 +52,7 @@ class Group(Struct, frozen=True, kw_only=True):
     amount: Amount
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class WaitingGang(Struct, frozen=True, kw_only=True):
     """The job that waits: its smallest gang, in one group or two."""
 
     job: str
@@ -75,7 +75,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
     rooms: tuple[Amount, ...]
     units: tuple[Unit, ...]
-    waiting: Waiting
+    waiting: WaitingGang
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ def holds(room: Amount, amount: Amount) -> bool:
     )
 
 
-def rooms_after(rooms: Rooms, *moves: Move) -> list[Amount] | None:
+def rooms_after(rooms: FreeAmounts, *moves: Move) -> list[Amount] | None:
     """Return the rooms once the moves have ended one by one; None where one finds no room to begin with."""
     later = list(rooms)
     for move in moves:

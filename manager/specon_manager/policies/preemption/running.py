@@ -26,7 +26,7 @@ _MANY: Final = 0.5
 """Where so large a part has changed it is quicker to look at every job."""
 
 
-class Kind(NamedTuple):
+class EquivalenceClass(NamedTuple):
     """What jobs have in common that count the same in FitGpp's equation (3)."""
 
     length: float
@@ -67,7 +67,7 @@ class Running:
         gone = {each.name for each in found if each is not None and any(n in nodes for n, _ in each.frees)}
         return Running(snapshot, gone | set(self._apart))
 
-    def kinds(self) -> Mapping[Kind, list[Named]]:
+    def kinds(self) -> Mapping[EquivalenceClass, list[Named]]:
         """Return the kinds of which there is a job, with all of each, in the order of their submission.
 
         Of those `apart`, and of those that are about to end, no account is taken but that they are named.
@@ -105,9 +105,9 @@ class Kinds:
         sizes: dict[Resources, int] = {}
         self._size = {name: sizes.setdefault(each, len(sizes)) for name, each in self._whole.items()}
         """The number of the capacity of each ready node: a cluster has few, and numbers are found sooner."""
-        self._seen: dict[tuple[float, ...], Kind] = {}
-        self.kinds: dict[Kind, list[Named]] = {}
-        self.at: dict[str, Kind] = {}
+        self._seen: dict[tuple[float, ...], EquivalenceClass] = {}
+        self.kinds: dict[EquivalenceClass, list[Named]] = {}
+        self.at: dict[str, EquivalenceClass] = {}
         """The kind of each job."""
         jobs, found = snapshot.jobs, self.kinds
         for name, active in snapshot.active_jobs.items():
@@ -152,9 +152,9 @@ class Kinds:
         return twin
 
     def _renew(self, touched: Iterable[str], former: Mapping[str, Job], snapshot: Snapshot) -> None:
-        own = set[Kind]()  # the other lists are shared with those before
+        own = set[EquivalenceClass]()  # the other lists are shared with those before
 
-        def names_of(kind: Kind) -> list[Named]:
+        def names_of(kind: EquivalenceClass) -> list[Named]:
             if kind not in own:
                 own.add(kind)
                 self.kinds[kind] = list(self.kinds.get(kind, ()))
@@ -169,7 +169,7 @@ class Kinds:
                 self.at[name] = kind = self._kind_of(job, active[name], snapshot)
                 insort(names_of(kind), (job.order, name))
 
-    def _kind_of(self, job: Job, active: int, snapshot: Snapshot) -> Kind:
+    def _kind_of(self, job: Job, active: int, snapshot: Snapshot) -> EquivalenceClass:
         """Return the kind of a job of which so many replicas are active.
 
         Of jobs whose replicas are alike, and together on one node, most are known by their number.
@@ -192,10 +192,10 @@ class Kinds:
             kind = self._seen[key] = self._judge(job, snapshot)
         return kind
 
-    def _judge(self, job: Job, snapshot: Snapshot) -> Kind:
+    def _judge(self, job: Job, snapshot: Snapshot) -> EquivalenceClass:
         shares, frees = demand_of(job, snapshot, {})
         freed = frees[0][1] if len(frees) == 1 else None
-        return Kind(length_of(shares), job.spec.grace_seconds, freed)
+        return EquivalenceClass(length_of(shares), job.spec.grace_seconds, freed)
 
 
 def kinds(snapshot: Snapshot) -> Kinds:

@@ -22,7 +22,7 @@ from specon_manager.backends.kube.admission.sidecar_container import (
 from specon_manager.backends.kube.admission.status_protocol import is_reported, report_status
 from specon_manager.backends.kube.admission.trainer_container import (
     TRAINER_MARK,
-    RefusedError,
+    PodRefusedError,
     items,
     paths_of,
     trainer_of,
@@ -67,7 +67,7 @@ def inject(
     """Return the pod with sidecar, volume, label, annotations and, where its replica is pinned, its node.
 
     `pins` says on which node, by the value of its hostname label, the next incarnation of a replica is to be.
-    Raises RefusedError where a sidecar could not do its work.
+    Raises PodRefusedError where a sidecar could not do its work.
     """
     pod = {**pod}
     metadata, spec = _within(pod, "metadata"), _within(pod, "spec")
@@ -124,40 +124,40 @@ def _share_processes(pod: Object, trainer: Object, spec: Object, options: Option
 def _replica(pod: Object, namespace: str) -> str | None:
     """Return the name of the replica; None for a bare pod that gets its own name only after admission.
 
-    Raises RefusedError for a pod that can have none at all.
+    Raises PodRefusedError for a pod that can have none at all.
     """
     identity = identity_of({**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
     if identity is not None:
         return identity.replica
     if controller_of(pod) is None and not pod["metadata"].get("name") and pod["metadata"].get("generateName"):
         return None
-    raise RefusedError(
+    raise PodRefusedError(
         "the pod cannot be named as a replica: neither its own name nor its owner's labels and indices tell "
         "which of its job's replicas it is"
     )
 
 
 def _check(pod: Object, trainer: Object, options: Options) -> list[str]:
-    """Return what may go wrong; raises RefusedError for what is bound to."""
+    """Return what may go wrong; raises PodRefusedError for what is bound to."""
     spec, mode = pod["spec"], options.checkpoint
     if (spec.get("os") or {}).get("name") == "windows":
-        raise RefusedError("the sidecar runs on Linux only, and the pod asks for windows")
+        raise PodRefusedError("the sidecar runs on Linux only, and the pod asks for windows")
     user = user_of(pod, trainer)
     sidecar = next((one for one in items(spec, "initContainers") if one.get("name") == SIDECAR_NAME), {})
     if options.share is not None and (why := why_no_turns(spec, trainer, sidecar)):
-        raise RefusedError(f"{SHARE}: {options.share!r} is not possible: {why}")
+        raise PodRefusedError(f"{SHARE}: {options.share!r} is not possible: {why}")
     if mode is not None and mode.kind == "signal":
         if not user:
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}checkpoint: {str(mode)!r} needs the sidecar to run as the trainer's user, never "
                 f"as root: set securityContext.runAsUser, not 0 (it is {user})"
             )
         if spec.get("hostPID"):
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}checkpoint: {str(mode)!r} needs shareProcessNamespace, which hostPID excludes"
             )
         if spec.get("shareProcessNamespace") is False:
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}checkpoint: {str(mode)!r} needs shareProcessNamespace, and the pod says false"
             )
     warnings = check_instrumented(spec, trainer) if options.instrument else []
@@ -198,21 +198,21 @@ def _within(holder: Object, key: str) -> Object:
     """Return a copy of the mapping under `key`, put into its place, and made where it is missing.
 
     What the copies hold is shared with the pod that came, which stays as it is: a whole copy takes long where
-    somebody sends a thousand containers. Raises RefusedError where it is no mapping.
+    somebody sends a thousand containers. Raises PodRefusedError where it is no mapping.
     """
     found = {} if holder.get(key) is None else holder[key]
     if not isinstance(found, dict):
-        raise RefusedError(f"{key}: must be a mapping, not {type(found).__name__}")
+        raise PodRefusedError(f"{key}: must be a mapping, not {type(found).__name__}")
     copied: Object = {**found}
     holder[key] = copied
     return copied
 
 
 def _within_list(holder: Object, key: str) -> list[Object]:
-    """Return a copy of the list under `key`, likewise; its objects are shared. Raises RefusedError."""
+    """Return a copy of the list under `key`, likewise; its objects are shared. Raises PodRefusedError."""
     found = [] if holder.get(key) is None else holder[key]
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise RefusedError(f"{key}: must be a list of objects")
+        raise PodRefusedError(f"{key}: must be a list of objects")
     copied: list[Object] = [*found]
     holder[key] = copied
     return copied

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.trainer_container import RefusedError, items, mounts_of
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError, items, mounts_of
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.volumes import LOST
@@ -42,23 +42,23 @@ _OWN: Final = (
 
 
 def check_instrumented(spec: Object, trainer: Object) -> list[str]:
-    """Return what may go wrong with the helper in this pod; raises RefusedError for what is bound to."""
+    """Return what may go wrong with the helper in this pod; raises PodRefusedError for what is bound to."""
     path = _variable(trainer, "PYTHONPATH")
     if path is not None and path.get("valueFrom") is not None:
-        raise RefusedError(
+        raise PodRefusedError(
             f"{PREFIX}instrument: PYTHONPATH of container {trainer.get('name')!r} comes from elsewhere "
             f"(valueFrom), and the helper has to come before it: write its value into the pod"
         )
     for volume in items(spec, "volumes"):
         if volume.get("name") == _VOLUME and (volume.get("emptyDir") or {}).get("medium") != "Memory":
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}instrument: the pod has a volume {_VOLUME!r} of its own: name it otherwise"
             )
     for mount in mounts_of(trainer):
         at = str(mount["mountPath"]).rstrip("/")
         ours = mount.get("name") in {_VOLUME, _IMAGE_VOLUME}
         if not ours and (at == _IN_TRAINER or at.startswith(f"{_IN_TRAINER}/")):
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}instrument: container {trainer.get('name')!r} has a volume at {at}, where the "
                 f"helper is: mount it elsewhere"
             )

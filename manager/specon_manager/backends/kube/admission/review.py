@@ -19,7 +19,7 @@ import msgspec
 from specon_manager.backends.kube.admission.gate import gate_arrival, gate_pod
 from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
-from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError
 from specon_manager.backends.kube.objects.annotation_conflicts import doubts
 from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
 from specon_manager.backends.kube.objects.annotation_reader import read_options
@@ -57,7 +57,7 @@ def review(
         return _allow(asked["uid"], [], [])
     try:
         return _answer(asked, settings, pins, entry, arriving)
-    except (AnnotationError, RefusedError) as error:
+    except (AnnotationError, PodRefusedError) as error:
         return _deny(asked["uid"], _INVALID, "Invalid", str(error))
     except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
         # Without the trace: whoever reaches the port could write as much into the log as he likes.
@@ -92,7 +92,7 @@ def _answer(
     if asked.get("operation") != "CREATE" or resource.get("resource") != "pods" or asked.get("subResource"):
         return _allow(uid, [], [])
     if not isinstance(pod, dict) or not isinstance(pod.get("metadata"), dict):
-        raise RefusedError("object: is not a pod with metadata")
+        raise PodRefusedError("object: is not a pod with metadata")
     annotations = pod["metadata"].get("annotations") or {}
     options = read_options(annotations)
     if not options.inject:

@@ -18,7 +18,7 @@ from specon_manager.backends.kube.admission.instrumentation import (
 from specon_manager.backends.kube.admission.status_protocol import is_reported
 from specon_manager.backends.kube.admission.trainer_container import (
     Paths,
-    RefusedError,
+    PodRefusedError,
     environment_for,
     items,
     mount_of,
@@ -80,12 +80,12 @@ def sidecar_container(
 ) -> Object:
     """Return the sidecar of a pod; `replica` None: known only when the pod has its name.
 
-    Raises RefusedError where log or checkpoints are on no volume.
+    Raises PodRefusedError where log or checkpoints are on no volume.
     """
     mounts = _mounts(pod, trainer, paths, options, settings)
     expressions = "".join(str(one.get("subPathExpr", "")) for one in mounts)
     if paths.log == STDOUT and not settings.relays_output:
-        raise RefusedError(
+        raise PodRefusedError(
             f"{PREFIX}log-path: standard output is not relayed on this cluster; its owner allows it by "
             f"settings.log_streams, else name a file on a volume"
         )
@@ -211,7 +211,7 @@ def _mounts(
         if path is not None and path != STDOUT:
             mount = mount_of(trainer, path, annotation)
             if covers_own(str(mount["mountPath"])):
-                raise RefusedError(
+                raise PodRefusedError(
                     f"{PREFIX}{annotation}: the volume at {mount['mountPath']} would cover the sidecar's own "
                     f"files: mount it elsewhere"
                 )

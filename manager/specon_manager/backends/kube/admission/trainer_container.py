@@ -18,7 +18,7 @@ _WELL_KNOWN: Final = ("tensorflow", "pytorch", "jax", "xgboost", "paddle", "mpi"
 _VARIABLE: Final = re.compile(r"\$\$|\$\(([^()]+)\)")
 
 
-class RefusedError(ValueError):
+class PodRefusedError(ValueError):
     """A pod whose sidecar could not do its work; the text says what to change."""
 
 
@@ -35,13 +35,13 @@ def trainer_of(pod: Object, options: Options) -> Object:
     """Return the container that trains: the one named, the only one, the pod's default or a well-known name.
 
     Where it was found before it stays: what other webhooks add changes nothing.
-    Raises RefusedError naming the containers there are.
+    Raises PodRefusedError naming the containers there are.
     """
     containers = {one.get("name"): one for one in items(pod.get("spec"), "containers")}
     names = ", ".join(sorted(str(name) for name in containers))
     if options.container is not None:
         if options.container not in containers:
-            raise RefusedError(
+            raise PodRefusedError(
                 f"{PREFIX}container: {options.container!r} is not a container of the pod; there are {names}"
             )
         return containers[options.container]
@@ -54,13 +54,15 @@ def trainer_of(pod: Object, options: Options) -> Object:
     for name in (annotations.get(_DEFAULT_CONTAINER), *_WELL_KNOWN):
         if name in containers:
             return containers[name]
-    raise RefusedError(f"which container trains? Name it with {PREFIX}container; there are {names or 'none'}")
+    raise PodRefusedError(
+        f"which container trains? Name it with {PREFIX}container; there are {names or 'none'}"
+    )
 
 
 def paths_of(pod: Object, trainer: Object, options: Options) -> Paths:
     """Return where log and checkpoints are: as annotated, else on the trainer's only persistent volume claim.
 
-    Neither has to be known of an instrumented trainer. Raises RefusedError naming the annotation to add.
+    Neither has to be known of an instrumented trainer. Raises PodRefusedError naming the annotation to add.
     """
     log, checkpoints = options.log_path, options.checkpoint_path
     if options.instrument:
@@ -77,12 +79,12 @@ def paths_of(pod: Object, trainer: Object, options: Options) -> Paths:
 def mount_of(trainer: Object, path: str, annotation: str) -> Object:
     """Return the trainer's volume mount that holds `path`: that of the longest mount path.
 
-    Raises RefusedError where `path` is on the container's own file system, which no sidecar can see.
+    Raises PodRefusedError where `path` is on the container's own file system, which no sidecar can see.
     """
     mounts = [one for one in mounts_of(trainer) if _holds(one["mountPath"], path)]
     if not mounts:
         there = ", ".join(sorted(one["mountPath"] for one in mounts_of(trainer)))
-        raise RefusedError(
+        raise PodRefusedError(
             f"{PREFIX}{annotation}: {path!r} is on no volume of container {trainer.get('name')!r}, so the "
             f"sidecar cannot see it; its volumes are mounted at {there or 'nowhere'}"
         )
@@ -97,8 +99,8 @@ def mounts_of(trainer: Object) -> list[Object]:
 def environment_for(trainer: Object, expression: str) -> list[Object]:
     """Return the trainer's variables that a `subPathExpr` names, and those that they name in turn.
 
-    They are in the trainer's order, for a variable may name those before it. Raises RefusedError for one that
-    is not in its `env`.
+    They are in the trainer's order, for a variable may name those before it. Raises PodRefusedError for one
+    that is not in its `env`.
     """
     known = {str(one.get("name")): one for one in items(trainer, "env")}
     wanted = set(_variables(expression))
@@ -106,7 +108,7 @@ def environment_for(trainer: Object, expression: str) -> list[Object]:
     while waiting:
         name = waiting.pop()
         if name not in known:
-            raise RefusedError(
+            raise PodRefusedError(
                 f"subPathExpr {expression!r} names the variable {name!r}, which is not in the env of "
                 f"container {trainer.get('name')!r}"
             )
@@ -137,7 +139,7 @@ def _ambiguous(trainer: Object, mounts: Sequence[Object], annotation: str, what:
     many = (
         f"several persistent volume claims (mounted at {there})" if mounts else "no persistent volume claim"
     )
-    raise RefusedError(
+    raise PodRefusedError(
         f"where does container {trainer.get('name')!r} write {what}? It mounts {many}; add the annotation "
         f"{PREFIX}{annotation}{hint}"
     )

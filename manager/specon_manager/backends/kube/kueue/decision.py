@@ -58,7 +58,7 @@ class Ask(Struct, frozen=True):
     victims: tuple[Victim, ...]
 
 
-class Turn(Struct, frozen=True):
+class SetGate(Struct, frozen=True):
     """The gate is to be opened, or closed."""
 
     open: bool
@@ -68,7 +68,7 @@ class Turn(Struct, frozen=True):
 
 def decide(
     workload: Workload, victims: Sequence[Victim], now: float, patience: float, *, known: bool = True
-) -> Ask | Turn | None:
+) -> Ask | SetGate | None:
     """Return what is to be done for a Workload; None: nothing, for now.
 
     `known` says whether its victims are: the queues were seen, and its turn has come. Else nobody is asked.
@@ -79,20 +79,20 @@ def decide(
     if gate is not None and gate.open:
         if now - (seconds(gate.since) or 0.0) < REOPENED:
             return None
-        return Turn(open=False, words=f"nothing was preempted in {REOPENED:g} s: what was saved is old")
+        return SetGate(open=False, words=f"nothing was preempted in {REOPENED:g} s: what was saved is old")
     since = victims_asked_since(workload)
     if since is None:
         return None
     if now - since >= patience:
         late = [each for each in victims if each.standing in {"unasked", "saving"}]
-        return Turn(open=True, words=f"after {patience:g} s: {_describe(victims)}", warning=bool(late))
+        return SetGate(open=True, words=f"after {patience:g} s: {_describe(victims)}", warning=bool(late))
     if not known:
         return None
     if unasked := tuple(each for each in victims if each.standing == "unasked"):
         return Ask(unasked)
     if any(each.standing == "saving" for each in victims):
         return None
-    return Turn(open=True, words=_describe(victims))
+    return SetGate(open=True, words=_describe(victims))
 
 
 def victims_asked_since(workload: Workload) -> float | None:

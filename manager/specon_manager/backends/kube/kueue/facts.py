@@ -30,7 +30,7 @@ Share = tuple[str, str]
 Used = Mapping[Share, float]
 
 
-class Gate(Struct, frozen=True, gc=False):
+class PreemptionGate(Struct, frozen=True, gc=False):
     """What `status.preemptionGates` says of one gate."""
 
     name: str
@@ -65,7 +65,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Since when Kueue would preempt for it and a gate forbids that; None where it does not."""
     gated: bool
     """Whether our gate is in its specification."""
-    gates: tuple[Gate, ...]
+    gates: tuple[PreemptionGate, ...]
     jobs: frozenset[str]
     """UIDs of what it stands for."""
     admitted: bool = False
@@ -80,7 +80,7 @@ class Workload(Struct, frozen=True, kw_only=True):
         return self.namespace, self.name
 
     @property
-    def gate(self) -> Gate | None:
+    def gate(self) -> PreemptionGate | None:
         """Our gate as its status has it; None where it says nothing, which counts as closed."""
         return next((each for each in self.gates if each.name == GATE), None)
 
@@ -154,7 +154,7 @@ def workload_facts(found: Object) -> Workload:
         blocked_since=_since(conditions, "BlockedOnPreemptionGates"),
         gated=any(each.get("name") == GATE for each in mappings(spec.get("preemptionGates"))),
         gates=tuple(
-            Gate(
+            PreemptionGate(
                 name=str(each.get("name", "")),
                 open=each.get("position") == OPEN,
                 since=str(each.get("lastTransitionTime", "")),

@@ -15,7 +15,7 @@ from typing import Final
 from specon_manager.backends.kube.kueue.decision import (
     Ask,
     PreemptionGateSettings,
-    Turn,
+    SetGate,
     Victim,
     decide,
     judge_standing,
@@ -126,7 +126,7 @@ class Gatekeeper:
         asked = [replica for name in names for replica in replicas_asked(state.jobs[name], state)]
         return [judge_standing(each, request_of(workload, each), state, now) for each in asked]
 
-    async def _turn(self, workload: Workload, turn: Turn, now: float) -> bool:
+    async def _turn(self, workload: Workload, turn: SetGate, now: float) -> bool:
         """Open or close the gate of a Workload as it was seen; whoever was faster wins."""
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         others = [

@@ -16,8 +16,8 @@ _SLACK: Final = 1e-6
 Left = dict[Share, float]
 
 
-class Line(Struct, frozen=True):
-    """Those who share one quota: a cohort, or a ClusterQueue in none."""
+class Cohort(Struct, frozen=True):
+    """Those who share one quota; a ClusterQueue in none is one by itself."""
 
     wanted: frozenset[str] = frozenset()
     """The resources for which a Workload waits."""
@@ -32,7 +32,7 @@ def line_of(queue: ClusterQueue) -> str:
 
 def lines(
     workloads: Iterable[Workload], queues: Mapping[str, ClusterQueue], queue_of: Mapping[tuple[str, str], str]
-) -> dict[str, Line]:
+) -> dict[str, Cohort]:
     """Return all lines by their names; `queue_of` has the ClusterQueue of each LocalQueue."""
     own: dict[str, Left] = {}
     shared: dict[str, Left] = {}
@@ -65,7 +65,7 @@ def lines(
         else:
             _take(own[queue.name], taken)
             _take(shared[line], taken)
-    return {name: Line(frozenset(wanted[name]), exceeded[name]) for name in shared}
+    return {name: Cohort(frozenset(wanted[name]), exceeded[name]) for name in shared}
 
 
 def _fitting(requests: Mapping[str, float], queue: ClusterQueue, own: Left, shared: Left) -> Left | None:

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.kueue.facts import ClusterQueue, Workload
-from specon_manager.backends.kube.kueue.lines import Line, line_of
+from specon_manager.backends.kube.kueue.lines import Cohort, line_of
 from specon_manager.backends.kube.kueue.peculiarity import ELASTIC
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 
@@ -46,7 +46,7 @@ def objection(
     workload: Workload,
     owner: OwnerInfo,
     queue: ClusterQueue | None,
-    line: Line | None,
+    line: Cohort | None,
     *,
     covered: bool,
     stopped: bool,
@@ -84,7 +84,7 @@ def apply_workload(owner: OwnerInfo, workload: Workload, against: str) -> OwnerI
     )
 
 
-def _by_its_queue(workload: Workload, queue: ClusterQueue, line: Line, *, stopped: bool) -> str:
+def _by_its_queue(workload: Workload, queue: ClusterQueue, line: Cohort, *, stopped: bool) -> str:
     """Return why an admitted Workload would not get the same again, in words; empty where it would."""
     if stopped or queue.stopped:
         what = f"ClusterQueue {queue.name}" if queue.stopped else "its LocalQueue"

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.kueue.facts import (
     local_queue_facts,
     workload_facts,
 )
-from specon_manager.backends.kube.kueue.lines import Line, line_of, lines
+from specon_manager.backends.kube.kueue.lines import Cohort, line_of, lines
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.transport.api import Api
@@ -55,7 +55,7 @@ class Standings:
         )
         self._of_job: dict[str, dict[str, Workload]] = {}
         """By UID of the job, and then of the Workload."""
-        self._lines: Mapping[str, Line] = {}
+        self._lines: Mapping[str, Cohort] = {}
         self._woken, self._all = asyncio.Event(), False
 
     async def run(self) -> None:

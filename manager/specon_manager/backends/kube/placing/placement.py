@@ -22,7 +22,7 @@ from specon_manager.model.cluster import JobSpec
 _log = logging.getLogger(__name__)
 
 
-class Placement:
+class JobPlacement:
     """The order that is in force for a job."""
 
     def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools) -> None:

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.context import BlockedError, RefusedError
 from specon_manager.backends.kube.placing.book import Book, waits_for_us
 from specon_manager.backends.kube.placing.gates import release
-from specon_manager.backends.kube.placing.placement import Placement
+from specon_manager.backends.kube.placing.placement import JobPlacement
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.backoff import Backoff
@@ -31,13 +31,13 @@ _STRAY_SECONDS: Final = 5.0
 
 
 class Placer:
-    """Carries out PlaceJob; see `Placement` for one order."""
+    """Carries out PlaceJob; see `JobPlacement` for one order."""
 
     def __init__(self, tools: Tools, background: Background | None = None) -> None:
         self._tools = tools
         self._background = background or Background()
         self._book: Book = tools.book
-        self._placements: dict[str, Placement] = {}
+        self._placements: dict[str, JobPlacement] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._woken: dict[str, asyncio.Event] = {}
         self._strays: dict[str, float] = {}
@@ -47,7 +47,7 @@ class Placer:
         """Have an order carried out in the place of an earlier one for the same job."""
         flight = self._book.note_order(order)
         former = self._working.pop(order.job, None)
-        placement = Placement(order, flight, self._tools)
+        placement = JobPlacement(order, flight, self._tools)
         self._placements[order.job] = placement
         self._woken[order.job] = asyncio.Event()
         work = self._carry_out(placement, self._woken[order.job], former)
@@ -85,7 +85,7 @@ class Placer:
         await self._background.end()
 
     async def _carry_out(
-        self, placement: Placement, woken: asyncio.Event, former: asyncio.Task[None] | None
+        self, placement: JobPlacement, woken: asyncio.Event, former: asyncio.Task[None] | None
     ) -> None:
         if former is not None:
             former.cancel()

@@ -15,7 +15,7 @@ from specon_manager.backends.kube.records.migration_record import Migrated, read
 from specon_manager.backends.kube.records.move_records import MoveRecords
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.progress_writer import ProgressWriter
-from specon_manager.backends.kube.records.queued import Queued
+from specon_manager.backends.kube.records.queued import QueuedRequests
 from specon_manager.backends.kube.records.record_writer import RecordWriter
 from specon_manager.backends.kube.records.restore import Restored, restore
 from specon_manager.backends.kube.records.training_jobs import OwnerOf, StartOf, TrainingJobs
@@ -111,7 +111,9 @@ class ClusterMemory:
             rate=Rate(writes_per_second, burst, sleep=sleep),
             rng=rng,
         )
-        self._queued = Queued(api, holds=holds, rate=Rate(writes_per_second / 2, burst, sleep=sleep), rng=rng)
+        self._queued = QueuedRequests(
+            api, holds=holds, rate=Rate(writes_per_second / 2, burst, sleep=sleep), rng=rng
+        )
         self._answers = Answers(
             api,
             self._housekeeping,

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 WAITS: Final = "waits: "
 
 
-class Queued:
+class QueuedRequests:
     """Tells people what their requests wait for; in the background, for nothing hangs on it.
 
     Neither a state nor the name of a manager is written: until a move has begun its object is a request, also

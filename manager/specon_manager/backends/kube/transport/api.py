@@ -32,7 +32,7 @@ from specon_manager.backends.kube.transport.errors import (
     ApiError,
     ApiUnavailableError,
 )
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.transport.resources import PODS, Object, Resource
 
 __all__ = ["Api", "ApiError", "ApiUnavailableError", "Object", "ObserveCall"]
@@ -82,7 +82,7 @@ class Api:
         )
         self._seconds = seconds
         self._page_seconds = page_seconds
-        self.reading = Reading()
+        self.reading = ReadGuard()
         """Guards whoever reads the objects that come from here."""
 
     @classmethod

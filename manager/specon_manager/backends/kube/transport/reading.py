@@ -15,7 +15,7 @@ _MOST_TOLD: Final = 1000
 _LONGEST: Final = 300
 
 
-class Reading:
+class ReadGuard:
     """Guards readers. One for each process: what was said of an object is not said again."""
 
     def __init__(self, observer: Callable[[str], None] | None = None) -> None:
@@ -47,7 +47,7 @@ class Reading:
 class _Guard:
     __slots__ = ("_kind", "_name", "_reading")
 
-    def __init__(self, reading: Reading, kind: str, name: str) -> None:
+    def __init__(self, reading: ReadGuard, kind: str, name: str) -> None:
         self._reading, self._kind, self._name = reading, kind, name
 
     def __enter__(self) -> None:

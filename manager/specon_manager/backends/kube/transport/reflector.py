@@ -50,7 +50,7 @@ class Reflector(Generic[T]):
 
     `changed` is called for each change of what `slim` leaves of an object, one after the other, removals
     before additions; an object that was replaced by one of the same name is removed, then added. It must not
-    raise. An object that `slim` cannot read (it raised) is as if it were not there; see `Reading`.
+    raise. An object that `slim` cannot read (it raised) is as if it were not there; see `ReadGuard`.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from specon_manager.backends.kube.objects.identity import Identity
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.volumes import Movability
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.watching.job_pods import (
     BARE,
     JobPods,
@@ -36,9 +36,9 @@ _KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob", "MPIJob")
 class Ledger:
     """Takes changes of pods and owners in; gives events out."""
 
-    def __init__(self, *, remark: Remarks, reading: Reading | None = None) -> None:
+    def __init__(self, *, remark: Remarks, reading: ReadGuard | None = None) -> None:
         self._remark = remark
-        self._reading = Reading() if reading is None else reading
+        self._reading = ReadGuard() if reading is None else reading
         self._jobs: dict[str, JobPods] = {}
         self._owners = OwnerBook()
         self._jobs_of: dict[tuple[str, str, str], set[str]] = {}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_sidecar.settings import read_settings
 from support.kube.pods import (
@@ -44,7 +44,7 @@ def arguments_of(manifest):
 
 
 def refusal_of(manifest):
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(PodRefusedError) as caught:
         injected(manifest)
     return str(caught.value)
 

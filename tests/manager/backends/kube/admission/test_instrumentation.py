@@ -8,7 +8,7 @@ import pytest
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
 from specon_manager.backends.kube.admission.instrumentation import SAFE_TO_EVICT
-from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.admission.trainer_container import PodRefusedError
 from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from support.kube.pods import CLAIM, MOUNT, annotated, job_pod, kubeflow_pod, pod, trainer
@@ -240,7 +240,7 @@ def test_a_guaranteed_pod_stays_guaranteed():
 )
 def test_where_the_helper_could_not_be_it_is_refused(spec, said):
     """With what to change."""
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(PodRefusedError) as caught:
         instrumented(pod(spec=spec))
     assert str(caught.value) == said
 
@@ -263,7 +263,7 @@ def test_a_volume_that_would_cover_the_sidecar_is_refused():
     spec = {"containers": [trainer(volumeMounts=[{"name": "data", "mountPath": "/opt"}])]}
     given = pod(annotations=annotated(log_path="/opt/train.log", checkpoint="none"), spec=spec)
     with pytest.raises(
-        RefusedError, match=r"log-path: the volume at /opt would cover the sidecar's own files"
+        PodRefusedError, match=r"log-path: the volume at /opt would cover the sidecar's own files"
     ):
         inject(given, "ml", read_options(given["metadata"]["annotations"]), SETTINGS, {})
 

@@ -12,7 +12,7 @@ from specon_manager.backends.kube.certificates.bundle import CertificateError, c
 from specon_manager.backends.kube.certificates.served import ServedCertificate, secret_reflector
 from specon_manager.backends.kube.certificates.store import CertificateStore, PodAuthorities, StoreSettings
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.transport.rivals import KEPT_BY, find_keeper
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -31,7 +31,7 @@ class Cluster:
         self.objects = {}
         self.writes = []
         self.failing = None
-        self.reading = Reading()
+        self.reading = ReadGuard()
         self._version = 0
         configuration = webhook_configuration(
             WebhookSettings(name="specon", namespace="specon", service="hook"), None

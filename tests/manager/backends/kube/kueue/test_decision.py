@@ -13,7 +13,7 @@ from specon_manager.backends.kube.kueue.decision import (
     decide,
     request_of,
 )
-from specon_manager.backends.kube.kueue.facts import GATE, Gate
+from specon_manager.backends.kube.kueue.facts import GATE, PreemptionGate
 from specon_manager.backends.kube.kueue.queue_line import AT_ONCE, victims_by_waiting
 from support.kube.kueue_objects import NOW, queue, running, waiting
 
@@ -25,7 +25,7 @@ def at(seconds):
 
 
 def blocked(since=0.0, gate=None, **changes):
-    gates = () if gate is None else (Gate(name=GATE, open=gate[0], since=at(gate[1])),)
+    gates = () if gate is None else (PreemptionGate(name=GATE, open=gate[0], since=at(gate[1])),)
     made = waiting("in", priority=1, cpu=1)
     return msgspec.structs.replace(made, blocked_since=NOW + since, gates=gates, **changes)
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.backends.kube.kueue.facts import workload_facts
-from specon_manager.backends.kube.kueue.lines import Line, lines
+from specon_manager.backends.kube.kueue.lines import Cohort, lines
 from specon_manager.backends.kube.kueue.peculiarity import ELASTIC, peculiarity
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
 from specon_manager.backends.kube.objects.annotations import Options
@@ -118,9 +118,9 @@ def test_a_cohort_shares_what_it_has():
     """More than its own quota is no more than there is, where others leave it."""
     team = queue("team", cohort="all", **{"default/cpu": 3})
     beside = queue("beside", cohort="all", **{"default/cpu": 5})
-    assert lines([admitted()], {"team": team, "beside": beside}, LOCAL) == {"cohort all": Line()}
+    assert lines([admitted()], {"team": team, "beside": beside}, LOCAL) == {"cohort all": Cohort()}
     (line,) = lines([admitted()], {"team": team}, LOCAL).values()
-    assert line == Line(exceeded=frozenset({("default", "cpu")}))
+    assert line == Cohort(exceeded=frozenset({("default", "cpu")}))
 
 
 def test_the_owner_is_told_with_what_its_workload_says():

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 
 
 def odd(depth=0):
@@ -28,7 +28,7 @@ def speechless():
 def test_what_is_raised_goes_no_further_and_is_counted(reader, caplog):
     """The log has name and error, in one line that is not long."""
     counted = []
-    with Reading(counted.append).of("Pod", "tenant/train"):
+    with ReadGuard(counted.append).of("Pod", "tenant/train"):
         reader()
     assert counted == ["Pod"]
     (record,) = caplog.records
@@ -42,7 +42,7 @@ def test_what_is_raised_goes_no_further_and_is_counted(reader, caplog):
 def test_it_is_said_once_of_an_object_and_counted_each_time(caplog):
     """A watch shows an object again and again; another error of the same object is news."""
     counted = []
-    reading = Reading(counted.append)
+    reading = ReadGuard(counted.append)
     for _ in range(3):
         with reading.of("Pod", "a/b"):
             refused()
@@ -53,7 +53,7 @@ def test_it_is_said_once_of_an_object_and_counted_each_time(caplog):
 
 def test_what_was_said_is_remembered_of_so_many_objects_only(caplog):
     """A tenant may make as many as there is room for."""
-    reading = Reading()
+    reading = ReadGuard()
     for index in range(5000):
         with reading.of("Pod", str(index)):
             refused()
@@ -63,5 +63,5 @@ def test_what_was_said_is_remembered_of_so_many_objects_only(caplog):
 
 def test_the_end_of_the_whole_work_is_no_odd_object():
     """Only errors end in the guard."""
-    with pytest.raises(KeyboardInterrupt), Reading().of("Pod", "a/b"):
+    with pytest.raises(KeyboardInterrupt), ReadGuard().of("Pod", "a/b"):
         raise KeyboardInterrupt

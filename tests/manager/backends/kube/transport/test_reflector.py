@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import PODS
 from support.clocks.virtual_time import run_virtually, virtual_now
@@ -43,7 +43,7 @@ class Server:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.asked = []
-        self.reading = Reading()
+        self.reading = ReadGuard()
 
     def _next(self, what):
         self.asked.append(what)

@@ -6,7 +6,7 @@ import pytest
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.reading import ReadGuard
 from specon_manager.backends.kube.transport.resources import LEASES
 from specon_manager.backends.kube.transport.rivals import KEPT_BY, NAMESPACES, Rivals
 from support.clocks.virtual_time import run_virtually, virtual_now
@@ -18,7 +18,7 @@ class Cluster:
     """Leases, which live ones renew every two seconds, and webhook configurations."""
 
     def __init__(self):
-        self.reading = Reading()
+        self.reading = ReadGuard()
         self.leases, self.alive, self.configurations = {}, set(), []
         self.error = None
         self.asked = 0
