@@ -108,3 +108,25 @@ def test_a_worker_that_is_killed_tears_nothing(stage: Stage, state: TransactionS
         os.kill(pid, signal.SIGKILL)
     _, move = finish(stage)
     assert not move.in_flight
+
+
+@pytest.mark.parametrize(
+    ("state", "index"),
+    [
+        (TransactionState.CHECKPOINTING, 0),
+        (TransactionState.CHECKPOINTING, 2),
+        (TransactionState.VERIFYING, 1),
+    ],
+)
+def test_a_sidecar_that_is_killed_tears_nothing(stage: Stage, state: TransactionState, index: int):
+    """Its supervisor starts it again, it is asked again, and the gang moves."""
+    moving(stage)
+    manager = stage.manager()
+    stage.eventually(lambda: manager.told_of(state=state))
+    stage.eventually(lambda: stage.sidecar(JOB, index) is not None)
+    pid = stage.sidecar(JOB, index)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    check_succeeded(manager.end)
+    stage.check_trained(JOB, NEIGHBOUR)
+    assert change_of(manager.end, Kind.MOVE).state is TransactionState.SUCCEEDED

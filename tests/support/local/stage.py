@@ -228,9 +228,9 @@ class Stage:
         pid: int = json.loads(records[-1].read_text())[part]["pid"]
         return pid
 
-    def sidecar(self, job: str) -> int | None:
-        """Return the pid of the sidecar of the job, if it has one now."""
-        wanted = f"--replica=default/{job}/worker/0".encode()
+    def sidecar(self, job: str, index: int = 0) -> int | None:
+        """Return the pid of the sidecar of a worker of the job, if it has one now."""
+        wanted = f"--replica=default/{job}/worker/{index}".encode()
         return next((pid for pid in self.processes() if wanted in _read(pid, "cmdline").split(b"\0")), None)
 
     def processes(self) -> list[int]:
