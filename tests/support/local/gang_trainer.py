@@ -56,12 +56,14 @@ def join_world(arguments: argparse.Namespace) -> int:
     own = arguments.job_directory / f"world-{arguments.workers}"
     held = os.open(own, os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_SH)
-    for other in set(arguments.job_directory.glob("world-*")) - {own}:
-        with other.open("r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                violate(arguments, f"BESIDE {other.name}")
+    with (arguments.job_directory / "looking").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # a look is a lock too: two at once would each be taken for a life
+        for other in set(arguments.job_directory.glob("world-*")) - {own}:
+            with other.open("r+") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    violate(arguments, f"BESIDE {other.name}")
     return held
 
 
