@@ -194,19 +194,21 @@ class Owners(Cluster):
         else:
             self.idle.discard(action.job)
         self.withheld -= action.placement.keys()  # from when it was described as of another kind
+        more: list[str] = []
         if not action.transaction:
             self._give_back(action.job)
         elif action.placement:
             self.placed[action.job] = dict(action.placement)
             if spec.present is not None:
                 count = sum(role_of(name) != "ps" for name in action.placement)
-                # A description names as many as there are, though somebody has just wanted fewer at most.
-                more = (name for name in action.placement if name not in spec.replicas)
+                # A description names as many as there are, though somebody has just wanted fewer at most; and
+                # no pod is told of before it.
+                more = [name for name in action.placement if name not in spec.replicas]
                 self.specs[action.job] = msgspec.structs.replace(
                     spec, present=count, replicas=(*spec.replicas, *more)
                 )
                 self.unsaid.append(action.job)
-        if not self.told_late:
+        if more or not self.told_late:
             self.see_objects()
         self.reconcile(action.job)
         if action.placement:
