@@ -94,7 +94,7 @@ async def main() -> None:
     settings = read_serve_settings(parser.parse_args())
     registry = CollectorRegistry()
     api = await Api.connect(
-        kubeconfig=settings.kubeconfig, context=settings.context, observer=ApiMetrics(registry)
+        kubeconfig=settings.kubeconfig, context=settings.context, observe=ApiMetrics(registry)
     )
     manager = Observed(settings, api, registry)
     loop = asyncio.get_running_loop()
