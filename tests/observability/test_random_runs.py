@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant
@@ -15,6 +16,8 @@ from support.decisions import random_policy, told
 from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.decisions.gangs import gang
 from support.decisions.observed import Observed
+
+pytestmark = pytest.mark.timeout(300)  # of a hang; 35 s on an idle machine, thrice that beside others
 
 MOST = 3
 

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
@@ -14,6 +15,8 @@ from support.decisions import random_policy, told
 from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.decisions.cluster import Cluster
 from support.decisions.gangs import gang
+
+pytestmark = pytest.mark.timeout(300)  # of a hang; 50 s on an idle machine, thrice that beside others
 
 JOBS = "abcdef"
 job_kinds = st.fixed_dictionaries(

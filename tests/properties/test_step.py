@@ -1,5 +1,6 @@
 """`step` with single replicas that move: against everything that can happen, in any order."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
@@ -10,6 +11,8 @@ from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_sidecar.classify import Category
 from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, rarely
 from support.decisions.cluster import Cluster
+
+pytestmark = pytest.mark.timeout(300)  # of a hang; 40 s on an idle machine, thrice that beside others
 
 JOBS = "abcde"
 job_kinds = st.tuples(
