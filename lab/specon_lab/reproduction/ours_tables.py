@@ -17,6 +17,7 @@ from specon_lab.reproduction.ours_runs import (
     QUOTA,
 )
 from specon_lab.results.statistics import change, interval, mean
+from specon_sidecar.counts import format_count
 
 LATER_PERCENT: Final = 1.0
 """A job finishes later where it takes more than so much longer."""
@@ -88,7 +89,7 @@ def compare_pairs(what: str, theirs: Sequence[float], ours: Sequence[float], *, 
         tolerance="the whole interval is below 0",
         reproduced=judge_figure(high < 0, len(ours)),
         runs=len(ours),
-        note="; ".join(filter(None, (note, f"lower in {lower} of {len(ours)} runs"))),
+        note="; ".join(filter(None, (note, f"lower in {lower} of {format_count(len(ours), 'run')}"))),
     )
 
 

@@ -232,6 +232,15 @@ def test_unrecognised_log_gets_the_likeliest_readings(capsys, tmp_path):
     assert classify(capsys, path, "--metric", "badness")[0] == 0
 
 
+def test_a_script_is_told_from_its_log(capsys, tmp_path):
+    """Somebody who names the script instead of its log is told so, and gets no annotations for it."""
+    script = tmp_path / "train.py"
+    script.write_text('for step in range(10):\n    print(f"step {step} loss {1 / (step + 1)}")\n')
+    out = classify(capsys, script)[1]
+    assert "a .py file is a script; name the log that it prints" in out
+    assert "specon.io/" not in out
+
+
 def test_unrecognised_tags_get_their_annotation(capsys, tmp_path):
     """Event files without a loss name their tags."""
     append(event_file(tmp_path), *(simple(n, quality__x=1 / n) for n in range(1, 20)))

@@ -322,8 +322,12 @@ def _ticks(manager):
 
 
 @pytest.mark.parametrize("where", ["memory", "backend"])
-async def test_a_manager_that_was_deposed_ends_and_orders_nothing_more(manager_of, where):
-    """Whether its memory or its backend finds out first, the caller sees it and no event is made of it."""
+async def test_a_manager_that_was_deposed_ends_and_orders_nothing_more(manager_of, where, caplog):
+    """Whether its memory or its backend finds out first, the caller sees it and no event is made of it.
+
+    Its log does not name an order that was never given.
+    """
+    caplog.set_level("INFO")
     manager = manager_of.made()
 
     async def depose(*arguments, **named):
@@ -338,6 +342,7 @@ async def test_a_manager_that_was_deposed_ends_and_orders_nothing_more(manager_o
         with pytest.raises(NotLeadingError, match="another one leads"):
             await manager.controller.run("test", manager.settings)
     assert len(manager.backend.orders) == (where == "backend")
+    assert ("StartReplica" in caplog.text) == (where == "backend")
     assert not any(isinstance(stepped.event, ev.StartRefused) for stepped in manager.steps)
     assert manager.backend.over == 1
     manager.journal.close()

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,7 @@ from specon_sidecar.observing.bounds import whole_epoch
 _SCHEMA: Final = 1
 _EXAMPLES: Final = 3
 _EXAMPLE: Final = 160
+_SCRIPTS: Final = frozenset({".py", ".sh", ".ipynb"})
 _EXAMPLE_PATTERN: Final = r"step (?P<step>\d+) cost (?P<value>\S+)"
 
 
@@ -108,6 +110,9 @@ def verdict(found: Classification) -> Iterator[str]:
     course = found.course
     if course is None:
         yield "verdict   not recognised: no sample was found"
+        if (suffix := PurePath(found.path).suffix) in _SCRIPTS:
+            yield f"  a {suffix} file is a script; name the log that it prints: specon classify train.log"
+            return
         yield from _advice(found)
         return
     for name, mark in (("watching", course.watching_at), ("converged", course.converged_at)):
