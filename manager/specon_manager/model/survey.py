@@ -105,11 +105,16 @@ class Survey:
             changed = tuple(dict.fromkeys((*changed, *(name for name in flying if name in replicas))))
         before, former = self.replicas, self.moving
         touched, judged = list[str](), list[str]()
-        for name in changed:
+        converged = Category.CONVERGED
+        for name in changed:  # between two Ticks that are most
             was, now = before.get(name), replicas.get(name)
-            if was is None or now is None or name in moving or name in former or not _stays(was, now):
+            if was is None or now is None or not _stays(was, now) or name in moving or name in former:
                 touched.append(name)
-            elif not _is_judged_alike(was, now):
+                continue
+            old, new = was.progress, now.progress
+            if old.category is not new.category or (
+                new.category is converged and old.category_since != new.category_since
+            ):
                 judged.append(name)
         tell_touched(before, replicas, touched)
         if len(touched) + len(judged) > _MANY * len(replicas):
@@ -292,17 +297,9 @@ def _stays(was: Replica, now: Replica) -> bool:
     return (
         was.phase is now.phase
         and was.node == now.node
-        and (was.leaving is None) is (now.leaving is None)
-        and (was.lost_at is None) is (now.lost_at is None)
         and was.holds is now.holds
+        and (was.leaving is now.leaving or (was.leaving is None) is (now.leaving is None))
+        and (was.lost_at is now.lost_at or (was.lost_at is None) is (now.lost_at is None))
         and (was.requests is now.requests or was.requests == now.requests)
         and was.job == now.job
     )
-
-
-def _is_judged_alike(was: Replica, now: Replica) -> bool:
-    """Whether a survey tells the same of what the sidecar says."""
-    before, after = was.progress, now.progress
-    if before.category is not after.category:
-        return False
-    return after.category is not Category.CONVERGED or before.category_since == after.category_since

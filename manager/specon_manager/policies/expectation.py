@@ -122,7 +122,9 @@ class Expectation:
     def _kept(self) -> Prospects:
         global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
         key = self._quality, self._size_power, self._snapshot.largest
-        kept = _last[1].renewed(self._snapshot) if _last is not None and _last[0] == key else None
+        kept = None
+        if _last is not None and _last[0] == key:
+            kept = _last[1].renewed(self._snapshot, self._factor)
         if kept is None:
             kept = Prospects(self._snapshot, self._quality, self._factor)
         _last = key, kept

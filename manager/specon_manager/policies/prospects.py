@@ -4,7 +4,7 @@ What was measured falls as time passes, and rises only by a report. So the value
 at least what it is now, and who comes first is found among those that had most.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from math import inf
 from typing import Final
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.progress import Progress
-from specon_manager.model.renewal import positions, renew
+from specon_manager.model.renewal import find_touched, positions, renew
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.falling import Falling
 from specon_manager.policies.shared_nodes import reserves
@@ -111,19 +111,24 @@ def rank(remaining: float, part: float | None, weight: float) -> float:
 
 
 class Prospects:
-    """The jobs that occupy nodes: of whom it was measured what is left, and the others."""
+    """The jobs that occupy nodes: of whom it was measured what is left, and the others.
+
+    What sidecars say is looked at when somebody asks for it: between two Ticks most of them report, and where
+    no job waits nobody asks.
+    """
 
     __slots__ = (
         "_active",
         "_at",
+        "_elastic",
         "_factor",
+        "_heard",
         "_jobs",
+        "_others",
         "_replicas",
         "_weight",
-        "elastic",
-        "others",
+        "_works",
         "varying",
-        "works",
     )
 
     def __init__(self, snapshot: Snapshot, weight: float, factor: Callable[[Job], float]) -> None:
@@ -132,63 +137,95 @@ class Prospects:
         self._replicas = snapshot.replicas, positions(snapshot.replicas)
         self._active, self._at = snapshot.active_jobs, snapshot.now
         self._weight, self._factor = weight, factor
-        self.works: Falling[Prospect] = Falling({}, {})
+        self._works: Falling[Prospect] = Falling({}, {})
         """Those of whom it was measured, by work."""
-        self.elastic: Falling[Prospect] = Falling({}, {})
+        self._elastic: Falling[Prospect] = Falling({}, {})
         """The elastic ones of them, by what is left."""
-        self.others: dict[str, Job] = {}
-        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
-        self.varying: dict[str, Job] = {}
+        self._others: dict[str, Job] = {}
+        self._heard: set[str] | None = None
+        """Of which jobs something is known that these three do not tell yet; None: of many."""
+        found = ((name, snapshot.jobs[name], count) for name, count in self._active.items())
+        self.varying = {
+            name: job for name, job, count in found if len(job.spec.replicas) > 1 and varies(job, count)
+        }
         """Those that have not all workers that they might have, or more than their owner asked for."""
-        self._take(self._active, ())
 
-    def renewed(self, snapshot: Snapshot) -> "Prospects | None":
-        """Return those of this snapshot, of which most are as they were; None: look at every job."""
+    def renewed(self, snapshot: Snapshot, factor: Callable[[Job], float]) -> "Prospects | None":
+        """Return those of this snapshot, of which most are as they were; None: look at every job.
+
+        `factor` says the same as before, and may know this snapshot alone.
+        """
         jobs = renew(*self._jobs, snapshot.jobs)
         replicas = renew(*self._replicas, snapshot.replicas)
         if jobs is None or replicas is None or snapshot.now < self._at:
             return None
         records, former, active = snapshot.replicas, self._replicas[0], snapshot.active_jobs
+        told = find_touched(former, records)
         touched = set(jobs[1])
-        for name in replicas[1]:
+        for name in replicas[1] if told is None else told:
             record = records.get(name) or former.get(name)
             if record is not None:
                 touched.add(record.job)  # also where it has become active, or has not stayed so
-        if len(touched) > _MANY * len(active):
-            return None
         twin = object.__new__(Prospects)
         twin._jobs, twin._replicas = (snapshot.jobs, jobs[0]), (records, replicas[0])
         twin._active, twin._at = active, snapshot.now
-        twin._weight, twin._factor = self._weight, self._factor
-        twin.works, twin.elastic = self.works, self.elastic
-        twin.others, twin.varying = self.others, self.varying
+        twin._weight, twin._factor = self._weight, factor
+        twin._works, twin._elastic, twin._others = self._works, self._elastic, self._others
+        twin.varying, twin._heard = self.varying, self._heard
         if touched:
-            twin.others, twin.varying = dict(self.others), dict(self.varying)
-            twin._take([name for name in touched if name in active], touched)
+            apart = self.varying.keys() & touched
+            more = {name: snapshot.jobs[name] for name in touched if name in active}
+            more = {name: job for name, job in more.items() if varies(job, active[name])}
+            if apart or more:
+                twin.varying = {name: job for name, job in self.varying.items() if name not in apart} | more
+        twin._note_heard(touched, replicas[1])
         return twin
 
-    def _take(self, names: Iterable[str], gone: Iterable[str]) -> None:
+    def _note_heard(self, jobs: Iterable[str], replicas: Sequence[str]) -> None:
+        """Note of which jobs the records differ; where they are many it is quicker to look at every job."""
+        heard, most = self._heard, _MANY * len(self._active)
+        if heard is None or len(replicas) > len(self._replicas[0]) * _MANY:
+            self._heard = None
+            return
+        records = self._replicas[0]
+        heard = heard.union(jobs, (records[name].job for name in replicas if name in records))
+        self._heard = None if len(heard) > most else heard
+
+    @property
+    def others(self) -> Mapping[str, Job]:
+        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        self._hear()
+        return self._others
+
+    def _hear(self) -> None:
+        """Look at what sidecars said since this was asked last."""
+        heard = self._heard
+        if heard is None:
+            self._others = {}
+            self._take(self._active, None)
+        elif heard:
+            self._others = {name: job for name, job in self._others.items() if name not in heard}
+            self._take([name for name in heard if name in self._active], heard)
+        self._heard = set()
+
+    def _take(self, names: Iterable[str], gone: Iterable[str] | None) -> None:
+        """Look at these jobs, in place of those `gone`; None: in place of all."""
         now, weight, factor = self._at, self._weight, self._factor
-        jobs, replicas = self._jobs[0], self._replicas[0]
+        jobs, replicas, others = self._jobs[0], self._replicas[0], self._others
         works, elastic = [], []
-        for name in gone:
-            self.others.pop(name, None)
-            self.varying.pop(name, None)
-        earlier = self.works or None
+        earlier = self._works or None
         for name in names:
             job = jobs[name]
             spec, known = job.spec, None if earlier is None else earlier.get(name)
             # Most have one replica: its report is all that there is to look at.
             alone = replicas[spec.replicas[0]].progress if len(spec.replicas) == 1 else None
-            if alone is None and varies(job, self._active[name]):
-                self.varying[name] = job
             alike = known if known is not None and known.job.spec is spec else None
             if alike is None and not reserves(spec):
                 found = None
             else:
                 found = read_reported_work(job, replicas) if alone is None else _take_estimate(job, alone)
             if found is None:
-                self.others[name] = job
+                others[name] = job
                 continue
             if alike is not None:
                 size, grows = alike.factor, alike.elastic
@@ -198,18 +235,26 @@ class Prospects:
                 part = None
             else:
                 part = until_converged(job, replicas) if alone is None else _until_converged(alone)
-            each = Prospect(job, *found, part, size, grows)
-            remaining = max(_LEAST, each.left(now))
-            works.append((name, rank(remaining, part, weight) * size, each))
+            seconds, since = found
+            each = Prospect(job, seconds, since, part, size, grows)
+            left = seconds - (now - since if now > since else 0.0)  # `Prospect.left`, written out
+            left = max(left, _LEAST)
+            works.append((name, (left if part is None else rank(left, part, weight)) * size, each))
             if grows:
-                elastic.append((name, remaining, each))
-        self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
+                elastic.append((name, left, each))
+        if gone is None:
+            none = Falling[Prospect]({}, {})
+            self._works, self._elastic = none.renewed((), works), none.renewed((), elastic)
+        else:
+            self._works = self._works.renewed(gone, works)
+            self._elastic = self._elastic.renewed(gone, elastic)
 
     def by_work(self, now: float, longer: float, others: Iterable[Left]) -> Iterator[Left]:
         """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest.
 
         Those alone that have `longer` left, seconds.
         """
+        self._hear()
         weight = self._weight
 
         def key(each: Prospect) -> tuple[float, int] | None:
@@ -219,7 +264,7 @@ class Prospects:
 
         measured = (
             Left(each.job, -minus, max(1e-3, each.left(now)))
-            for (minus, _), each in self.works.descending(key)
+            for (minus, _), each in self._works.descending(key)
         )
         return merge(measured, others, key=lambda each: (-each.work, each.job.order))
 
@@ -228,9 +273,10 @@ class Prospects:
 
         Of equals the latest.
         """
+        self._hear()
 
         def key(each: Prospect) -> tuple[float, int]:
             return -max(1e-3, each.left(now)), -each.job.order
 
-        measured = ((-minus, each.job) for (minus, _), each in self.elastic.descending(key))
+        measured = ((-minus, each.job) for (minus, _), each in self._elastic.descending(key))
         return merge(measured, others, key=lambda each: (-each[0], -each[1].order))

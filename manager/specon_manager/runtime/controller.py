@@ -247,7 +247,7 @@ class Controller:
         return actions
 
     def _dispatch(self, action: Action) -> None:
-        # Not before the commit: a manager that was frozen finds there that another one leads, and orders nothing.
+        # After the commit: a manager that was frozen finds there that another one leads, and orders nothing.
         # Not the whole action: what starts a replica has its environment in it, and that has secrets.
         subject = getattr(action, "replica", None) or getattr(action, "job", "")
         _log.info("%s %s: %s", type(action).__name__, subject, action.reason)

@@ -88,6 +88,28 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
         check_kinds(state.snapshot(now))
 
 
+@given(worlds(), st.data(), st.sampled_from([0.0, inf]))
+def test_what_was_reported_while_nobody_asked_is_looked_at_later(layout, data, many):
+    """Where no job waits a Tick asks who lacks workers alone; the next one that asks for more has it all."""
+    state, now = layout.state, NOW
+    check_order(state.snapshot(now))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prospects, "_MANY", many)
+        for _ in range(data.draw(st.integers(1, 5))):
+            for name in data.draw(st.sets(st.sampled_from(sorted(state.replicas) or [""]))) - {""}:
+                change = data.draw(st.sampled_from(["progress", "phase"]))
+                value = data.draw(reports if change == "progress" else st.sampled_from(Phase))
+                changed = msgspec.structs.replace(state.replicas[name], **{change: value})
+                state = state.with_replica(msgspec.structs.replace(changed, node=min(state.nodes)))
+            now += 5.0
+            snapshot = state.snapshot(now)
+            expected = Expectation(snapshot, prior_seconds=600.0, size_power=0.5, objective="balanced")
+            active = snapshot.active_jobs
+            lacking = {n for n, count in active.items() if prospects.varies(snapshot.jobs[n], count)}
+            assert {job.name for job in expected.varying()} == lacking
+        check_order(snapshot)
+
+
 def test_a_job_that_shares_from_now_on_is_measured_as_those_are():
     """By what a step costs; the same report says less of a job that reserves."""
     layout = Layout(nodes_of(4))
