@@ -163,6 +163,8 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
         return Objection(Refusal.PARTIAL_GANG, f"{missing[0]} has no place")
     workers = len(proposal.placement) - len(servers)
     ended = sum(replica.ended and replica.role != "ps" for replica in members)
+    if ended and not workers:
+        return Objection(Refusal.NOT_WAITING, "its workers have ended: its servers have nothing to serve")
     if workers + ended < job.spec.fewest_workers:
         text = (
             f"{format_count(workers, 'worker has', 'workers have')} a place, it needs"

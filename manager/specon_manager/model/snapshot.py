@@ -213,16 +213,22 @@ class Snapshot(OpenRoom):
 
 
 def _waits(replicas: Iterable[Replica], now: float) -> bool:
-    """Whether something of the job is pending, nothing occupies a node, and no pause after a crash lasts."""
-    pending = False
+    """Whether something of the job is pending, nothing occupies a node, and no pause after a crash lasts.
+
+    Not where only parameter servers are left of it: there is nothing for them to serve.
+    """
+    pending = works = served = False
     for replica in replicas:
         if replica.phase is Phase.PENDING:
             if replica.not_before > now:
                 return False
             pending = True
+            works = works or replica.role != "ps"
         elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
             return False
-    return pending
+        elif replica.role != "ps" and replica.ended:
+            served = True
+    return works or (pending and not served)
 
 
 def _open(job: Job, members: Iterable[Replica]) -> Job:

@@ -200,6 +200,11 @@ GANGS = {
         admit_gang(PS, W0),
         None,
     ),
+    "a gang whose workers are done": (
+        but(idle(gang("g", 1)), W0, phase=Phase.SUCCEEDED, ended_at=1.0),
+        admit_gang(PS),
+        Refusal.NOT_WAITING,
+    ),
     "a gang whose server is done": (
         but(idle(), PS, phase=Phase.SUCCEEDED, ended_at=1.0),
         admit_gang(W0),

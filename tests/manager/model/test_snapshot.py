@@ -74,10 +74,19 @@ def test_workers_are_those_that_occupy_nodes_and_stay():
         ({worker("b"): {"not_before": NOW}}, [B], [A]),
         ({name: {"phase": Phase.PENDING} for name in (PS, W0, W1)}, [A, B], []),
         ({name: {"phase": Phase.PENDING} for name in (PS, W0)}, [B], [A]),
+        (
+            {
+                PS: {"phase": Phase.PENDING},
+                W0: {"phase": Phase.SUCCEEDED},
+                W1: {"phase": Phase.SUCCEEDED},
+            },
+            [B],
+            [],
+        ),
     ],
 )
 def test_a_job_waits_or_runs_or_is_about_to_end(changes, waits, runs):
-    """Waiting: wholly, and no pause lasts. Running: at least in part, and not told to end as a whole."""
+    """Waiting: wholly, unless it pauses or only its server is left. Running: in part, and not told to end."""
     state = running()
     for name, fields in changes.items():
         state = but(state, name, **fields)

@@ -57,11 +57,16 @@ def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
 
 
 def first_fit(job: Job, snapshot: Snapshot, more: int = 0) -> dict[str, str] | None:
-    """Return where the job can start with its fewest workers and so many more; None: nowhere."""
+    """Return where the job can start with its fewest workers and so many more; None: nowhere.
+
+    Nor where all of its workers have ended.
+    """
     members = {replica.name: replica for replica in snapshot.members[job.name] if not replica.ended}
     done = sum(name not in members for name in job.spec.worker_names)
     servers = [name for name in job.spec.ps if name in members]
     others = [name for name in job.spec.worker_names if name in members]
+    if done and not others:
+        return None
     wanted = max(1, job.spec.fewest_workers - done) + more
     taken = dict.fromkeys(snapshot.nodes, NOTHING)
     placement = {}
