@@ -15,7 +15,7 @@ from specon_lab.reproduction.table import NAMES
 PAGES = Path(__file__).parents[3] / "docs" / "results"
 WRITTEN = {**{name: name for name in NAMES}, "dragon": "elastic", "kod2": "elastic", "ours_traces": "ours"}
 """Files of remarks, and the pages that have them."""
-EARLIER = {"fitgpp", "ours_traces"}
+EARLIER = {"fitgpp"}
 """Files of pages whose runs take so long that they are of an earlier version; each says so."""
 
 
