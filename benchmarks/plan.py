@@ -4,7 +4,8 @@
 beside each stands how many plain passes over all replicas, counting categories, take as long in the same run.
 Before each Tick 2 % of the replicas change their category. With `specon` three of the four moves that the
 budget allows are in flight, so that a Tick orders one and refuses thousands; with `progress` the cluster is
-full, one job waits for each hundred that run, and a few complete and are submitted before each Tick.
+full, one job waits for each hundred that run, and a few complete and are submitted before each Tick. Where
+all report, nothing else changes than what sidecars say.
 """
 
 import time
@@ -141,6 +142,16 @@ def quiet(nodes: int) -> float:
     return percentile(times[_QUIET // 2 :], 0.5)
 
 
+def heard(nodes: int, waiting: float, count: int) -> Times:
+    """Time so many Ticks before which every sidecar reported; so many jobs wait for each that runs."""
+    state = reserving_cluster.cluster(nodes, waiting=waiting)
+
+    def before(state: State, rng: Random, now: float) -> State:
+        return reserving_cluster.reported(state, rng, now)
+
+    return ticks(Scenario("", reserving_cluster.cluster, before, reserving_cluster.carried_out), state, count)
+
+
 def peak(scenario: Scenario, nodes: int) -> float:
     """Return the most MiB that a state and its first Tick hold together, by what Python allocates."""
     tracemalloc.start()
@@ -183,7 +194,18 @@ def measure(
             growth = medians[large] / medians[small]
             what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
             figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))
-    for nodes in counts:
+    for nodes, count in counts.items():
+        for waiting, queue in ((0.0, "nobody waits"), (0.01, "a queue")):
+            what, times = f"progress, all report, {queue}, {nodes:,} nodes", heard(nodes, waiting, count)
+            bound, worst = bounds.get(nodes), percentile(times.ticks, 0.99)
+            figures.append(
+                Figure(
+                    what=f"{what}: p50", value=percentile(times.ticks, 0.5), unit="ms", note=times.note(0.5)
+                )
+            )
+            figures.append(
+                Figure(what=f"{what}: p99", value=worst, unit="ms", at_most=bound, note=times.note(0.99))
+            )
         what = f"progress, nothing happened, {nodes:,} nodes"
         figures.append(Figure(what=what, value=quiet(nodes), unit="ms"))
         if bounds.get(nodes) is not None:

@@ -98,6 +98,23 @@ def turned_over(state: State, rng: Random, now: float) -> State:
     return _submitted(state, len(chosen), rng, now).flatten()
 
 
+def reported(state: State, rng: Random, now: float) -> State:
+    """Return the cluster after each replica that runs went on as it had: its sidecar says so."""
+    told = {}
+    for name, replica in state.replicas.items():
+        progress = replica.progress
+        left = progress.remaining_seconds
+        if replica.phase is not Phase.RUNNING or left is None or progress.step is None:
+            continue
+        left = msgspec.structs.replace(left, value=max(1.0, left.value - 5.0 + rng.uniform(-1, 1)))
+        step_now = min(progress.step + 10, progress.total_steps or progress.step)
+        progress = msgspec.structs.replace(
+            progress, step=step_now, step_at=now - 1, reported_at=now, remaining_seconds=left
+        )
+        told[name] = msgspec.structs.replace(replica, progress=progress)
+    return msgspec.structs.replace(state, replicas={**state.replicas, **told})
+
+
 def carried_out(state: State, actions: Iterable[Action], now: float) -> State:
     """Return the cluster after the backend has started and ended what it was told to."""
     for action in actions:
