@@ -15,6 +15,7 @@ from specon_manager.views.awaited import describe_wait
 from specon_manager.views.names import job_label, list_names, replica_label
 from specon_manager.views.times import iso
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
+from specon_sidecar.counts import format_count
 
 _NODES: Final = 4  # that are named of a job that moves
 _UNBEGUN: Final = frozenset({ASKED, QUEUED})
@@ -268,7 +269,7 @@ def what(
         way = " -> ".join(side_words(side) for side in (source, target))
         return f"all {f'{gang} ' * bool(gang)}replicas: {way}"
     if kind == str(Kind.ADMIT):
-        return f"{kind} {after}"
+        return f"{kind} {format_count(after, 'worker')}"
     return f"{kind} {before} -> {after}" if kind in {str(Kind.SCALE_IN), str(Kind.SCALE_OUT)} else kind
 
 

@@ -51,7 +51,7 @@ def test_what_a_move_waits_for(scene):
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (Kind.ADMIT, "admit 3"),
+        (Kind.ADMIT, "admit 3 workers"),
         (Kind.SCALE_OUT, "scale-out 2 -> 3"),
         (Kind.PREEMPT, "preempt"),
         (Kind.PUT_BACK, "put-back"),
