@@ -34,7 +34,7 @@ _OWN: Final = re.compile(
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
     # `[1000] train_loss=2.1` of CLU
-    rb"|(?<=\[)(?P<alone>\d{1,12}+)\](?=\s)"
+    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
 )
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")

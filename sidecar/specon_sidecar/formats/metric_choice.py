@@ -207,7 +207,7 @@ class MetricChoice:
         chosen = self._chosen
         best: tuple[MetricCandidate, float] | None = None
         best_rank = 0
-        if len(found) > 1 and (chosen is None or chosen.rank >= self._sum.rank):
+        if len(found) > 1 and (chosen is None or self._may_be_sum(chosen, found)):
             found = self._with_sum(found)
         for one in found:
             candidate = one[0]
@@ -246,6 +246,12 @@ class MetricChoice:
                 values.setdefault(f"{data_set}/{candidate.name}", value)
         if values:
             self.validation.take(values, place)
+
+    def _may_be_sum(self, chosen: MetricCandidate, found: list[tuple[MetricCandidate, float]]) -> bool:
+        """Whether the sum of a line's parts may be followed: not where the loss is one of other lines."""
+        if not self._sum.rank < chosen.rank < _SCORE or self._seen < _FIRM:
+            return chosen.rank >= self._sum.rank
+        return any(candidate.name == chosen.name for candidate, _ in found)
 
     def _with_sum(self, found: list[tuple[MetricCandidate, float]]) -> list[tuple[MetricCandidate, float]]:
         """Return what one line holds, with the sum of the parts of a loss where all of them are there."""

@@ -36,7 +36,7 @@ _EPOCHS: Final = re.compile(
     + _KIND
     + rb"epochs?)|"
     + _KIND
-    + rb"epochs))"
+    + rb"epoche?s(?: num(?:ber)?)?))"
     + _OF
     + _COUNT
 )
@@ -44,6 +44,12 @@ _FOR: Final = re.compile(
     rb"(?:(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
     + _COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
+)
+# `125 iterations per epoch. 12500 max iterations`
+_IN_ALL: Final = re.compile(
+    rb"(?<![\w.])"
+    + _COUNT
+    + rb" (?i:(?:max|maximum|total) (?:train(?:ing)? )?(epochs|steps|iterations|iters))\b"
 )
 # `Starting training..., iters: 1000`
 _BEGINS: Final = re.compile(
@@ -67,23 +73,25 @@ _COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep")
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
-    rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
+    rb"[^\w]{0,120}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+){0,2}+"
     rb"(?i:epoch)[\"']?\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d))"
+    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
-    rb"[^\w]{0,40}+(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)"
+    rb"[^\w]{0,120}+(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    rb"(?i:\s(?:step|iteration))?\W{0,40}+$"
+    rb"(?i:\s(?:step|iteration))?\W{0,120}+$"
 )
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
 )
+# A bar that counts epochs, and not the steps of one.
+_BAR_OF_EPOCHS: Final = re.compile(rb"\s{0,8}+(?i:epochs)\W{0,4}+\d{1,3}%")
 # The same without a name, as tqdm-loggable writes it: `Progress on: 12.6kit/30.0kit rate:1.1s/it`.
 _BAR_IN_WORDS: Final = re.compile(rb"Progress on: ?[\d.]{1,15}+[kM]?it/([\d.]{1,15}+[kM]?)it rate")
 # A bar of these is no bar of the training.
@@ -239,6 +247,8 @@ class Surroundings:
             return line
         if not _OTHER_BAR.match(line):
             self.bar = Bar(int(found[2]), int(found[3]))
+        elif _BAR_OF_EPOCHS.match(line):
+            self.tell_epochs(int(found[3]), f"the bar of {int(found[3])} epochs")
         return line[found.end() :].partition(b"]")[2]
 
     def _look_for_length(self, text: bytes) -> None:
@@ -246,6 +256,9 @@ class Surroundings:
         begins = _BEGINS.search(text)
         if begins is not None:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
+        in_all = _IN_ALL.search(text)
+        if in_all is not None:
+            self._state("epochs" if in_all[2].lower() == b"epochs" else "steps", to_step(in_all[1]), text)
         said = _FOR.search(text)
         if (
             said is not None
