@@ -341,7 +341,9 @@ class TriedFormat:
         if last is not None and last.name == sample.name and (self._bars.begun or self._own.begun):
             self._place_earlier((self._bars if self._bars.begun else self._own).before())
         elif last is not None and (
-            last.name != sample.name or (last.step is None and sample.step is not None)
+            last.name != sample.name
+            or (last.step is None and sample.step is not None)
+            or (last.step is not None and sample.step is None and self.series.stands_still)
         ):
             # A better name or kind of line appeared: what came before is another series.
             self._start_over()

@@ -60,6 +60,8 @@ _NOISE: Final = frozenset(
     },
 )
 
+# `Epoch0 loss`
+_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9})")
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
 
@@ -380,4 +382,9 @@ def _without_noise(name: str) -> str:
 
 def _is_noise(word: str) -> bool:
     # Bars and bullets (`━━━ loss: 2.1`) have neither letters nor digits.
-    return word.casefold() in _NOISE or word.endswith(".py") or not any(map(str.isalnum, word))
+    return (
+        word.casefold() in _NOISE
+        or word.endswith(".py")
+        or not any(map(str.isalnum, word))
+        or _NUMBERED.fullmatch(word) is not None
+    )

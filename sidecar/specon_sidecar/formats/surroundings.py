@@ -176,6 +176,7 @@ class Surroundings:
             or "% " in text
             or "EPOCH" in text
             or "STEP" in text
+            or "ITER" in text
             or "rogress on" in text
         ):
             self._look(line)

@@ -51,6 +51,7 @@ def place(sample):
         ("Epoche {n}/20: loss = {v}\n", ("loss", None, 14, None, 20)),
         ("에폭 {n}/20 - 학습 손실: {v}, 검증 손실: 3.1\n", ("train loss", None, 14, None, 20)),
         ("Эпоха {n}/20, Loss: {v}\n", ("Loss", None, 14, None, 20)),
+        ("2020-04-19 11:35:46,382 - root - Epoch{n} loss = {v}\n", ("loss", None, 14, None, None)),
         ("[  {m}] | gnorm 0.28 lr 0.1 | loss  {v}\n", ("loss", 1400, None, None, None)),
         ("Episode {n}/5000 | Epsilon: 0.9 | Steps: 1{n} | Loss: {v}\n", ("Loss", 14, None, 5000, None)),
         (
@@ -152,7 +153,10 @@ def test_total_where_the_training_begins():
 
 @pytest.mark.parametrize(
     ("head", "epochs"),
-    [("Epochs:  21%|##   | 26/126 [11:36<40:07, 24.07s/it]\n", 126), ("epoches number: 100\n", 100)],
+    [
+        ("Epochs:  21%|##   | 26/126 [11:36<40:07, 24.07s/it]\n", 126),
+        ("epoches number: 100\n", 100),
+    ],
 )
 def test_epochs_on_a_line_of_their_own(head, epochs):
     """A bar named for the epochs says how many there are; a single one's bar has its steps."""
@@ -160,6 +164,25 @@ def test_epochs_on_a_line_of_their_own(head, epochs):
     assert (
         read("Epoch:  21%|##   | 26/126 [11:36<40:07]\n" + repeat("epoch {n}, loss {v}\n"))[0].total is None
     )
+
+
+def test_one_step_and_one_line_of_each_epoch():
+    """A step that is the same in each epoch places nothing; the epochs' own lines are followed."""
+    reader, samples = read(repeat("  step 100/150  loss=5.{n}\n  Epoch {n}: loss={v}, acc=0.1\n"))
+    assert {place(one)[1] for one in samples} == {None}
+    assert (samples[-1].epoch, samples[-1].value, reader.total) == (14, 1.6, None)
+
+
+def test_results_behind_the_last_epoch():
+    """What is printed of the finished model is none of its training."""
+    _, samples = read(repeat("Epoch: {n}, loss: {v}\n") + "Results:\n- test data:\n   - loss -> 0.2\n")
+    assert (len(samples), samples[-1].epoch) == (14, 14)
+
+
+def test_length_in_capitals():
+    """`MAX_ITER: 60000` of a configuration is the length."""
+    reader, _ = read("  MAX_ITER: 60000\n" + repeat("iter: {m}  loss: {v}\n"))
+    assert reader.total.steps == 60000
 
 
 def test_length_that_was_reckoned():
