@@ -15,24 +15,30 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
-_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.\d)"
+_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.(?!0(?!\d))\d)"
 _OF: Final = (
-    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?"
+    rb"(?:[:=]|is\b|->|\||\.{2,80}+)?\s{0,16}+[\"']?"
 )
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
+# `trainer.max_steps`; but `val.max_steps` is another length.
+_OWNER: Final = rb"(?:(?:train\w{0,8}|solver|cfg|config|args|hparams|schedule\w{0,3}|optim\w{0,6})\.)?+"
 _STEPS: Final = re.compile(
     # a `Training Step: 3` is where the training is
     rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
-    rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    + _OWNER
+    + rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
     + _KIND
     + rb"(?:steps?|iter(?:ation)?s?))"
     + _OF
     + _COUNT
 )
 _EPOCHS: Final = re.compile(
-    rb"(?i:(?<![\w/.%])(?:--)?(?:(?:(?:total|max(?:imum)?|num(?:ber)?(?: of)?|n)[ _-]{0,2}"
+    rb"(?i:(?<![\w/.%])(?:--)?"
+    + _OWNER
+    + rb"(?:end_epoch|(?:(?:total|max(?:imum)?|num(?:ber)?(?:[ _]of)?|nb?)[ _-]{0,2}"
     + _KIND
     + rb"epochs?)|"
     + _KIND
@@ -41,15 +47,14 @@ _EPOCHS: Final = re.compile(
     + _COUNT
 )
 _FOR: Final = re.compile(
-    rb"(?:(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
+    rb"(?:(?i:\b(?:for|of|with|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
     + _COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
 )
 # `125 iterations per epoch. 12500 max iterations`
 _IN_ALL: Final = re.compile(
-    rb"(?<![\w.])"
-    + _COUNT
-    + rb" (?i:(?:max|maximum|total) (?:train(?:ing)? )?(epochs|steps|iterations|iters))\b"
+    rb"(?<![\w.])" + _COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
+    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) in total\b))"
 )
 # `Starting training..., iters: 1000`
 _BEGINS: Final = re.compile(
@@ -69,7 +74,7 @@ _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|free
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
 # One of these is in each line that one of the expressions above fits: looking for them is much faster.
-_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep")
+_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep", "nb_ep", "end_ep")
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
@@ -82,7 +87,10 @@ _HEADING: Final = re.compile(
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
-    rb"[^\w]{0,120}+(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)"
+    # but `train_iters: 5000` is a length
+    rb"[^\w]{0,120}+(?!(?i:train[ _](?:steps|iters|iterations))\b)"
+    rb"(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?"
+    rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
     rb"(?i:\s(?:step|iteration))?\W{0,120}+$"
@@ -258,8 +266,11 @@ class Surroundings:
         if begins is not None:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
         in_all = _IN_ALL.search(text)
-        if in_all is not None:
-            self._state("epochs" if in_all[2].lower() == b"epochs" else "steps", to_step(in_all[1]), text)
+        if in_all is not None and not any(
+            other.search(text, 0, in_all.start()) for other in (_WAITS, _EVALUATES)
+        ):
+            unit = (in_all[2] or in_all[3]).lower()
+            self._state("epochs" if unit == b"epochs" else "steps", to_step(in_all[1]), text)
         said = _FOR.search(text)
         if (
             said is not None

@@ -185,6 +185,33 @@ def test_length_in_capitals():
     assert reader.total.steps == 60000
 
 
+@pytest.mark.parametrize(
+    ("head", "steps", "epochs"),
+    [
+        ("trainer.max_steps: 5000\n", 5000, None),
+        ("--train_iters=5000\n", 5000, None),
+        ("  train_iters ..................................... 5000\n", 5000, None),
+        ("The training runs 5000 steps in total\n", 5000, None),
+        ("val.max_steps: 5000\n", None, None),
+        ("warmup: 5000 steps in total\n", None, None),
+        ("num_train_epochs=50.0\n", None, 50),
+        ("TRAIN.EPOCHS: 50\n", None, 50),
+        ("nb_epoch: 50\n", None, 50),
+        ("num_of_epochs: 50\n", None, 50),
+        ("end_epoch: 50\n", None, 50),
+        ("End epoch: 50\n", None, None),
+        ("num_epochs=50.5\n", None, None),
+        ("Training model with 50 epochs\n", None, 50),
+        ("Start training, 50 epochs in total\n", None, 50),
+        ("Training with 50 epochs of patience\n", None, None),
+    ],
+)
+def test_length(head, steps, epochs):
+    """The length of a training is found where a configuration or a sentence states it, and only there."""
+    total = read(head + repeat("Epoch {n} step {m} loss {v}\n"))[0].total
+    assert (total and total.steps, total and total.epochs) == (steps, epochs)
+
+
 def test_length_that_was_reckoned():
     """What the program reckoned from its configuration counts more than that."""
     head = "Namespace(max_iterations=50000)\n125 iterations per epoch. 12500 max iterations \n"
