@@ -286,6 +286,9 @@ class TriedFormat:
             sample = around.complete(sample, line)
         if sample.step is None:
             sample = self._count_step(sample, line)
+            if self._own.again:
+                self._own.again = False
+                return None
             again = line == self._line
             self._line = line
         else:

@@ -179,6 +179,20 @@ def test_results_behind_the_last_epoch():
     assert (len(samples), samples[-1].epoch) == (14, 14)
 
 
+def test_counter_that_two_loggers_print():
+    """A line that comes twice with the same counter and value counts once."""
+    twice = "INFO:tensorflow:[{m}] | loss  {v}\nI1214 15:23:46.103303 1393 train.py:298] [{m}] | loss  {v}\n"
+    _, samples = read(repeat(twice))
+    assert [one.step for one in samples] == [100 * n for n in range(1, 15)]
+
+
+def test_progress_of_baselines():
+    """The table of Baselines' DQN has a column `% time spent exploring`."""
+    head = "episodes,mean 100 episode reward,% time spent exploring\n"
+    reader, samples = read(head + repeat("{m},-{v},99\n"))
+    assert (samples[-1].name, samples[-1].step, reader.goal) == ("mean 100 episode reward", 1400, "max")
+
+
 def test_length_in_capitals():
     """`MAX_ITER: 60000` of a configuration is the length."""
     reader, _ = read("  MAX_ITER: 60000\n" + repeat("iter: {m}  loss: {v}\n"))
