@@ -178,7 +178,7 @@ class Detection:
 
     def _decide(self, *, ended: bool) -> bool:
         head_over = ended or self._lines >= HEAD
-        fit = [one for one in self._candidates if one.fits(head_over=head_over, ended=ended)]
+        fit = [one for one in self._candidates if one.found and one.fits(head_over=head_over, ended=ended)]
         if self._winner is not None:
             # A challenger must show what the winner did not: steps or epochs.
             fit = [one for one in fit if one.has_places]
