@@ -74,6 +74,21 @@ def test_remaining_time_is_steps_left_by_the_rate():
     assert gain.value + gain.uncertainty == pytest.approx(0.2)
 
 
+def test_pace_in_epochs_is_none_in_steps():
+    """Where steps with a total come after epochs, the time that is left is reckoned from the steps alone."""
+    curve = Curve()
+    for second in range(4):
+        curve.add(Sample("loss", 1.0, epoch=second, total_epochs=40), float(second))
+        curve.close_interval(float(second))
+    for second in range(4, 8):
+        curve.add(Sample("loss", 1.0, step=second * 10, epoch=4, total_steps=170), float(second))
+        assert second > 4 or curve.remaining_seconds() is None
+        curve.close_interval(float(second))
+    remaining = curve.remaining_seconds()
+    assert remaining is not None
+    assert remaining.value == 10.0
+
+
 def test_steps_that_go_back_give_no_rate():
     """A resumed run repeats steps: no negative or infinite speed comes of it."""
     curve = Curve()

@@ -51,6 +51,7 @@ class Curve:
         self._finite = 0
         self._samples = 0
         self._pace = Pace()
+        self._in_epochs = False
         self.count = state.count
         self.step = state.step
         self.total_steps = state.total_steps
@@ -169,7 +170,14 @@ class Curve:
         )
 
     def _place(self, sample: Sample) -> None:
-        """Note where in the run the sample stands; a run that went back loses what it will do again."""
+        """Note where in the run the sample stands."""
+        self._take_place(sample)
+        if self._in_epochs != self._counts_epochs:
+            self._pace = Pace()  # a pace in epochs is none in steps
+            self._in_epochs = self._counts_epochs
+
+    def _take_place(self, sample: Sample) -> None:
+        """Take the place; a run that went back loses what it will do again."""
         if sample.total_steps is not None:
             self.total_steps = sample.total_steps
         if sample.total_epochs is not None:
@@ -211,9 +219,11 @@ class Curve:
 
     def _position(self) -> tuple[float | None, float | None]:
         """Return how far the run is and its end, in steps or else in epochs."""
-        if self.total_steps is None and self.total_epochs is not None and self.epoch is not None:
-            return self.epoch, self.total_epochs
-        return self.step, self.total_steps
+        return (self.epoch, self.total_epochs) if self._counts_epochs else (self.step, self.total_steps)
+
+    @property
+    def _counts_epochs(self) -> bool:
+        return self.total_steps is None and self.total_epochs is not None and self.epoch is not None
 
     def _keep(self, point: Point) -> None:
         self._pending.append(point)

@@ -34,7 +34,7 @@ _OWN: Final = re.compile(
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
     # `[1000] train_loss=2.1` of CLU
-    rb"|(?<=\[)(?P<alone>\d{1,12}+)\](?=\s)"
+    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
 )
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
@@ -70,15 +70,22 @@ class Counters:
         self._seen: deque[Counted] = deque(maxlen=_KEPT)
         self._laps = Laps()
         self._grown = 0
+        self._value: float | None = None
         self._refuted = False
         self.begun = False
         """Whether the sample before was the first one that was placed."""
+        self.again = False
+        """Whether the sample was that of the line before, which two loggers printed."""
 
     def complete(self, sample: Sample, counted: Bar | Counted) -> Sample:
         """Return the sample with the place and the total of the counter, if that is what it counts."""
         now = counted if isinstance(counted, Counted) else Counted(counted.i, counted.n)
         self.begun = False
         last = self._seen[-1] if self._seen else None
+        self.again = not self._refuted and counted == last and sample.value == self._value
+        self._value = sample.value
+        if self.again:
+            return sample
         if self._refuted or (last is not None and (now.n != last.n or now.i == last.i)):
             self._refuted = True
             return sample

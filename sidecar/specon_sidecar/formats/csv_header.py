@@ -19,7 +19,9 @@ from specon_sidecar.formats.wall_time import leading_stamp
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
-_NAME: Final = re.compile(r"[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+")
+_NAME: Final = re.compile(
+    r"(?:% )?+[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+"
+)
 _MOST_COLUMNS: Final = 1024
 # The file of Gym's Monitor: reward, length and end of each episode.
 _MONITOR: Final = ("r", "l", "t")

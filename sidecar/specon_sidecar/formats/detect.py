@@ -27,6 +27,8 @@ SILENCE: Final = 2000
 # epoch of a progress bar.
 _LONGEST_WAIT: Final = 20_000
 _LIKELIEST: Final = 3
+# So many more than twice the records that chance makes show that values rise.
+_RECORDS: Final = 4
 # A step that falls weighs as much as so many that rise, where a table may be one of anything.
 _FALLS: Final = 1.5
 _COUNTED_STEPS: Final = 10_000
@@ -176,7 +178,7 @@ class Detection:
 
     def _decide(self, *, ended: bool) -> bool:
         head_over = ended or self._lines >= HEAD
-        fit = [one for one in self._candidates if one.fits(head_over=head_over, ended=ended)]
+        fit = [one for one in self._candidates if one.found and one.fits(head_over=head_over, ended=ended)]
         if self._winner is not None:
             # A challenger must show what the winner did not: steps or epochs.
             fit = [one for one in fit if one.has_places]
@@ -245,6 +247,8 @@ class TriedFormat:
         self._places: set[float] = set()
         self._value: float | None = None
         self._varies = False
+        self._best = -math.inf
+        self._records = 0
         self._place: float | None = None
         self._climbs = 0.0
 
@@ -282,6 +286,9 @@ class TriedFormat:
             sample = around.complete(sample, line)
         if sample.step is None:
             sample = self._count_step(sample, line)
+            if self._own.again:
+                self._own.again = False
+                return None
             again = line == self._line
             self._line = line
         else:
@@ -337,7 +344,9 @@ class TriedFormat:
         if last is not None and last.name == sample.name and (self._bars.begun or self._own.begun):
             self._place_earlier((self._bars if self._bars.begun else self._own).before())
         elif last is not None and (
-            last.name != sample.name or (last.step is None and sample.step is not None)
+            last.name != sample.name
+            or (last.step is None and sample.step is not None)
+            or (last.step is not None and sample.step is None and self.series.stands_still)
         ):
             # A better name or kind of line appeared: what came before is another series.
             self._start_over()
@@ -349,12 +358,23 @@ class TriedFormat:
             self._finite += 1
             self._varies |= self._value is not None and self._value != sample.value
             self._value = sample.value
+            if sample.value > self._best:
+                self._best = sample.value
+                self._records += 1
             place = sample.step if sample.step is not None else sample.epoch
             if place is not None and len(self._places) < _COUNTED_STEPS:
                 self._places.add(place)
                 if self._place is not None and place != self._place:
                     self._climbs += 1 if place > self._place else -_FALLS
                 self._place = place
+
+    @property
+    def _rises(self) -> bool:
+        """Whether the values were the best so far much oftener than values in no order would be.
+
+        That is the logarithm of their number: of 30 values four, and twelve are asked for.
+        """
+        return self._records > 2 * math.log(max(1, self._finite)) + _RECORDS
 
     def fits(self, *, head_over: bool, ended: bool) -> bool:
         """Whether the log may be this format's."""
@@ -373,8 +393,9 @@ class TriedFormat:
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
             if not self._places:
-                # Errors without a place are as often those of folds or of a service that runs.
-                known = self._named or not self.parser.choice.is_error
+                # Errors without a place are as often those of folds or of a service that runs, and scores
+                # are those of finished models, unless they rise.
+                known = self._named or (not self.parser.choice.is_error and self._rises)
                 return known and head_over and self._finite >= ENOUGH_WITHOUT_PLACE
             return strong and self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
         if self._places and (strong or (self._last is not None and self._last.step is not None)):
@@ -409,3 +430,4 @@ class TriedFormat:
         self.found = self._finite = 0
         self._first = self._value = None
         self._varies = False
+        self._best, self._records = -math.inf, 0

@@ -81,7 +81,8 @@ PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
 NAMED: Final = re.compile(
-    _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
+    # `Loss (total): 2.1`, `Accuracy (%): 93`
+    _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+(?:\s?\([A-Za-z%][\w %.-]{0,24}+\))?+)"
     rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
     + _IN_CALL
     # `loss: [2.1/2.2]`, but not of a list
@@ -301,7 +302,7 @@ def read_places(
     epochs: int | None = None
     total: int | None = None
     of_step: int | None = None
-    named, episode = b"", None
+    named = b""
     for key, number, of, batch, of_batch in _PLACE.findall(text):
         position = _position(key)
         if position is None:
@@ -311,7 +312,6 @@ def read_places(
             step, step_rank, of_step = to_step(batch), _BATCH, to_step(of_batch)
         if kind is Position.STEP:
             counted = to_step(number)
-            episode = counted if rank == EPISODE else episode
             if counted is not None and (step is None or rank < step_rank):
                 step, step_rank, named = counted, rank, key
                 of_step = to_step(of) if of else None
@@ -322,17 +322,16 @@ def read_places(
     if epochs is not None and of_step is not None and _BEHIND.search(text):
         epochs = None
     if of_step is None and named.lower() in _LENGTHS:
-        step, step_rank = _place_beside_length(step, step_rank, episode, text)
+        step, step_rank, of_step = _place_beside_length(step, step_rank, text)
     return step, step_rank, of_step, epoch, epochs, total
 
 
-def _place_beside_length(
-    step: int | None, step_rank: int, episode: int | None, text: bytes
-) -> tuple[int | None, int]:
-    """Return the step of a line, which may be the episode, or said by a counter at its head."""
-    if episode is not None:
-        return episode, EPISODE
-    return (step, step_rank) if counter_of(text) is None else (None, 0)
+def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple[int | None, int, int | None]:
+    """Return the step and its total: those of the episode, or none where a counter at the head says it."""
+    for key, number, of, _, _ in _PLACE.findall(text):
+        if _position(key) == (Position.STEP, EPISODE):
+            return to_step(number), EPISODE, to_step(of) if of else None
+    return (step, step_rank, None) if counter_of(text) is None else (None, 0, None)
 
 
 def _may_be_length(line: bytes, body: int) -> bool:

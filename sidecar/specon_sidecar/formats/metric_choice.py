@@ -60,6 +60,8 @@ _NOISE: Final = frozenset(
     },
 )
 
+# `Epoch0 loss`
+_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9})")
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
 
@@ -207,7 +209,7 @@ class MetricChoice:
         chosen = self._chosen
         best: tuple[MetricCandidate, float] | None = None
         best_rank = 0
-        if len(found) > 1 and (chosen is None or chosen.rank >= self._sum.rank):
+        if len(found) > 1 and (chosen is None or self._may_be_sum(chosen, found)):
             found = self._with_sum(found)
         for one in found:
             candidate = one[0]
@@ -246,6 +248,12 @@ class MetricChoice:
                 values.setdefault(f"{data_set}/{candidate.name}", value)
         if values:
             self.validation.take(values, place)
+
+    def _may_be_sum(self, chosen: MetricCandidate, found: list[tuple[MetricCandidate, float]]) -> bool:
+        """Whether the sum of a line's parts may be followed: not where the loss is one of other lines."""
+        if not self._sum.rank < chosen.rank < _SCORE or self._seen < _FIRM:
+            return chosen.rank >= self._sum.rank
+        return any(candidate.name == chosen.name for candidate, _ in found)
 
     def _with_sum(self, found: list[tuple[MetricCandidate, float]]) -> list[tuple[MetricCandidate, float]]:
         """Return what one line holds, with the sum of the parts of a loss where all of them are there."""
@@ -350,7 +358,12 @@ class MetricChoice:
 # Several formats ask about the same line, as long as none is chosen.
 @lru_cache(maxsize=4)
 def _holds_one(lowered: bytes, needles: tuple[bytes, ...]) -> bool:
-    return any(lowered.find(needle) >= 0 for needle in needles)
+    return any(map(lowered.decode("latin-1").__contains__, _in_text(needles)))  # thrice as fast as in bytes
+
+
+@lru_cache(maxsize=64)
+def _in_text(needles: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(one.decode("latin-1") for one in needles)
 
 
 def _needle(metric: str | None) -> bytes:
@@ -374,4 +387,9 @@ def _without_noise(name: str) -> str:
 
 def _is_noise(word: str) -> bool:
     # Bars and bullets (`━━━ loss: 2.1`) have neither letters nor digits.
-    return word.casefold() in _NOISE or word.endswith(".py") or not any(map(str.isalnum, word))
+    return (
+        word.casefold() in _NOISE
+        or word.endswith(".py")
+        or not any(map(str.isalnum, word))
+        or _NUMBERED.fullmatch(word) is not None
+    )

@@ -13,6 +13,12 @@ SUM_OF_PARTS: Final = "sum of loss parts"
 # "lm_loss".
 PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
 
+_TURNED_ROUND: Final = {
+    "loss_total": "total_loss",
+    "loss_train": "train_loss",
+    "loss_training": "training_loss",
+}
+
 # A part of the name that makes it something else than the training loss.
 VALIDATION: Final = frozenset(
     {"val", "valid", "validation", "va", "vld", "eval", "evaluation", "test", "testing", "tst", "dev"}
@@ -191,7 +197,8 @@ def words(name: str) -> list[str]:
 
 def canonical(name: str) -> str:
     """Return the form in which names are compared with `PREFERRED`."""
-    return re.sub(r"[ /.-]+", "_", name.casefold())
+    key = re.sub(r"[ /.()-]+", "_", name.casefold()).rstrip("_")
+    return _TURNED_ROUND.get(key, key)
 
 
 def fold(name: str) -> str:
@@ -208,7 +215,7 @@ def is_loss(name: str) -> bool:
     if not VALIDATION.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is not.
-    last = name.rsplit(" ", 1)[-1]
+    last = (name.partition("(")[0].rstrip() or name).rsplit(" ", 1)[-1]
     if last.casefold() in _OF_TRAINING:  # `loss train`
         last = name
     return any(word.rstrip("0123456789").endswith("loss") for word in words(last))
@@ -231,6 +238,7 @@ def find_whole_loss(names: Iterable[str]) -> str | None:
     """
     said = {name: frozenset(measured_words(name)) for name in names}
     wholes = [name for name, of in said.items() if of - {"loss"} and of - {"loss"} <= _WHOLE]
+    wholes = wholes or [name for name in said if "total" in words(name)]
     if len(wholes) == 1:
         return wholes[0]
     if len(said) <= _FEWEST_PARTS:

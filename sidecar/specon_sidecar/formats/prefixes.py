@@ -12,6 +12,9 @@ _TERMINAL: Final = re.compile(
     rb"|[()][0-9A-Z]|[=>78cDEHMNO])"
 )
 
+# A bar above that is written anew: what follows stands on another line.
+_UP: Final = re.compile(rb"\x1b\[\d{0,3}+A")
+
 _CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9}+)?"
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)"
 # Each alternative ends where the next prefix, or the text, begins. Repeats are possessive or short.
@@ -29,13 +32,13 @@ PREFIX: Final = re.compile(
     rb"|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
-    rb"|\[?(?:\d{4}[-/])?\d\d[-/]\d\d[T ]"
+    rb"|\[?(?:(?:\d{4}[-/.])?\d\d[-/]\d\d|\d\d[-/.]\d\d[-/.](?:\d\d){1,2}+)[T |]"
     + _CLOCK
     + rb"(?: ?(?:Z|[+-]\d\d:?\d\d))?(?: "
     + _LEVEL
-    + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|,|:(?:"
+    + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|(?:,|:(?:"
     + _LEVEL
-    + rb":)?)?(?=[\s\[])"
+    + rb":)?)?(?=[\s\[]))"
     rb"|\[" + _CLOCK + rb"\]"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
@@ -69,7 +72,12 @@ def strip_terminal(line: bytes) -> bytes:
     if b"\b" in line:
         # A progress bar that went back over its line: what it wrote last is what counts.
         line = line.rstrip(b"\b").rsplit(b"\b", 1)[-1]
-    return _TERMINAL.sub(b"", line) if b"\x1b" in line else line
+    if b"\x1b" not in line:
+        return line
+    if b"A" in line:
+        above = _UP.split(line)
+        line = next((one for one in reversed(above) if _TERMINAL.sub(b"", one).strip()), line)
+    return _TERMINAL.sub(b"", line)
 
 
 # Several formats ask for the same line, and what is around it does too.

@@ -4,10 +4,13 @@ from typing import Final
 
 from specon_sidecar.formats.sample import Sample
 
-# So many samples without a step in a row: the log prints no steps any more.
+# So many samples with less of a place in a row: the log prints it no more.
 _PATIENCE: Final = 100
-# The same where only one sample had one: a line `Step 2` is that of a stage as often as that of a step.
+# The same where only one sample had it: a line `Step 2` is that of a stage as often as that of a step.
 _LITTLE_PATIENCE: Final = 8
+# So many epochs in which the step was the same: it counts within the epoch, and one is printed of each.
+_STILL: Final = 3
+_EPOCH, _STEP = 1, 2
 
 
 class Series:
@@ -15,7 +18,9 @@ class Series:
 
     - The place (epoch and step) of the sample before: printed twice, so left out. Where only the epoch is
       known, the whole line must be the same too.
-    - A sample without a step, where others of the log have one: a summary of an epoch or of the run.
+    - A sample without a step, where others of the log have one, and one without a step and an epoch where
+      others have an epoch: a summary of an epoch or of the run. But a step that is the same in each epoch
+      places nothing, and the summaries are the series.
     - A step of fewer than those of its epoch (`88/88` behind `614/614`): an evaluation.
     - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
     - With `rewritten`, a step that is not beyond the furthest one: the file was written anew.
@@ -25,28 +30,22 @@ class Series:
         self._rewritten = rewritten
         self._furthest = -1
         self._last: Sample | None = None
-        self._stepped = False
-        self._steps = 0
-        self._stepless = 0
+        self._placed = 0
+        self._count = 0
+        self._missed = 0
+        self._gave_up = False
         self._doubted: list[Sample] = []
+        self._steps: set[int] = set()
+        self._epoch = -1.0
+        self._still = 0
         self.restarts = 0
         """How often the step went back."""
 
     def admit(self, sample: Sample, *, again: bool = False) -> bool:
         """Whether this sample belongs to the series; `again`: its line is the same as the one before."""
-        step = sample.step
-        last = self._last
-        if step is None:
-            if last is not None and last.name != sample.name:
-                self._stepped, self._steps = False, 0  # a better name: what had steps was another series
-            if self._stepped and self._is_summary():
-                if self._steps == 1:
-                    self._doubted.append(sample)
-                return False
-        else:
-            self._stepped, self._stepless = True, 0
-            self._steps += 1
-            self._doubted.clear()
+        step, last = sample.step, self._last
+        if not self._has_enough_place(sample, last):
+            return False
         if last is not None and last.name == sample.name:
             if _same_place(last, sample, again=again) or _is_aside(last, sample):
                 return False
@@ -63,18 +62,58 @@ class Series:
         """Let the next sample count wherever it stands: what follows is another incarnation's."""
         self._last = None
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether the step is the same in each epoch, so that only the epochs place anything."""
+        return self._still >= _STILL
+
     def take_doubted(self) -> list[Sample]:
-        """Return what was left out beside the only step, once it was that of a stage."""
-        if self._stepped or not self._doubted:
+        """Return what was left out beside the only place, once it was that of a stage."""
+        if not self._gave_up or not self._doubted:
             return []
         doubted, self._doubted = self._doubted, []
         return doubted
 
-    def _is_summary(self) -> bool:
-        self._stepless += 1
-        if self._stepless <= (_PATIENCE if self._steps > 1 else _LITTLE_PATIENCE):
+    def _has_enough_place(self, sample: Sample, last: Sample | None) -> bool:
+        """Whether a sample says where it stands as well as others of its log do."""
+        step = sample.step
+        if step is not None and self.stands_still:
+            if step in self._steps:
+                return False
+            self._still = 0
+        known = _STEP if step is not None else _EPOCH if sample.epoch is not None else 0
+        if known >= self._placed:
+            if known:
+                self._take_place(known, step)
             return True
-        self._stepped = False
+        if last is not None and last.name != sample.name:
+            self._placed, self._count = known, 0  # a better name: what had a place was another series
+            return True
+        if not self._is_summary(sample, known):
+            return True
+        if self._count == 1:
+            self._doubted.append(sample)
+        return False
+
+    def _take_place(self, known: int, step: int | None) -> None:
+        if known > self._placed:
+            self._placed, self._count = known, 0
+        self._count += 1
+        self._missed, self._gave_up = 0, False
+        self._doubted.clear()
+        if step is not None and len(self._steps) <= 1:  # two are enough to differ
+            self._steps.add(step)
+
+    def _is_summary(self, sample: Sample, known: int) -> bool:
+        if known == _EPOCH and sample.epoch is not None and sample.epoch > self._epoch:
+            self._epoch = sample.epoch
+            self._still = self._still + 1 if len(self._steps) == 1 else 0
+        self._missed += 1
+        patience = _PATIENCE if self._count > 1 else _LITTLE_PATIENCE
+        if self._missed <= patience and not (known == _EPOCH and self.stands_still):
+            return True
+        self._placed, self._count = known, 0
+        self._gave_up = not self.stands_still
         return False
 
     def _went_back(self, last: Sample, sample: Sample) -> None:

@@ -15,35 +15,46 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
-_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.\d)"
+_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.(?!0(?!\d))\d)"
 _OF: Final = (
-    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?"
+    rb"(?:[:=]|is\b|->|\||\.{2,80}+)?\s{0,16}+[\"']?"
 )
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
+# `trainer.max_steps`; but `val.max_steps` is another length.
+_OWNER: Final = rb"(?:(?:train\w{0,8}|solver|cfg|config|args|hparams|schedule\w{0,3}|optim\w{0,6})\.)?+"
 _STEPS: Final = re.compile(
     # a `Training Step: 3` is where the training is
     rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
-    rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    + _OWNER
+    + rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
     + _KIND
     + rb"(?:steps?|iter(?:ation)?s?))"
     + _OF
     + _COUNT
 )
 _EPOCHS: Final = re.compile(
-    rb"(?i:(?<![\w/.%])(?:--)?(?:(?:(?:total|max(?:imum)?|num(?:ber)?(?: of)?|n)[ _-]{0,2}"
+    rb"(?i:(?<![\w/.%])(?:--)?"
+    + _OWNER
+    + rb"(?:end_epoch|(?:(?:total|max(?:imum)?|num(?:ber)?(?:[ _]of)?|nb?)[ _-]{0,2}"
     + _KIND
     + rb"epochs?)|"
     + _KIND
-    + rb"epochs))"
+    + rb"epoche?s(?: num(?:ber)?)?))"
     + _OF
     + _COUNT
 )
 _FOR: Final = re.compile(
-    rb"(?:(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
+    rb"(?:(?i:\b(?:for|of|with|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
     + _COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
+)
+# `125 iterations per epoch. 12500 max iterations`
+_IN_ALL: Final = re.compile(
+    rb"(?<![\w.])" + _COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
+    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) in total\b))"
 )
 # `Starting training..., iters: 1000`
 _BEGINS: Final = re.compile(
@@ -63,27 +74,32 @@ _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|free
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
 # One of these is in each line that one of the expressions above fits: looking for them is much faster.
-_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep")
+_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep", "nb_ep", "end_ep")
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
-    rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
+    rb"[^\w]{0,120}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+){0,2}+"
     rb"(?i:epoch)[\"']?\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d))"
+    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
-    rb"[^\w]{0,40}+(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)"
+    # but `train_iters: 5000` is a length
+    rb"[^\w]{0,120}+(?!(?i:train[ _](?:steps|iters|iterations))\b)"
+    rb"(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?"
+    rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    rb"(?i:\s(?:step|iteration))?\W{0,40}+$"
+    rb"(?i:\s(?:step|iteration))?\W{0,120}+$"
 )
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
 )
+# A bar that counts epochs, and not the steps of one.
+_BAR_OF_EPOCHS: Final = re.compile(rb"\s{0,8}+(?i:epochs)\W{0,4}+\d{1,3}%")
 # The same without a name, as tqdm-loggable writes it: `Progress on: 12.6kit/30.0kit rate:1.1s/it`.
 _BAR_IN_WORDS: Final = re.compile(rb"Progress on: ?[\d.]{1,15}+[kM]?it/([\d.]{1,15}+[kM]?)it rate")
 # A bar of these is no bar of the training.
@@ -168,6 +184,7 @@ class Surroundings:
             or "% " in text
             or "EPOCH" in text
             or "STEP" in text
+            or "ITER" in text
             or "rogress on" in text
         ):
             self._look(line)
@@ -239,6 +256,8 @@ class Surroundings:
             return line
         if not _OTHER_BAR.match(line):
             self.bar = Bar(int(found[2]), int(found[3]))
+        elif _BAR_OF_EPOCHS.match(line):
+            self.tell_epochs(int(found[3]), f"the bar of {int(found[3])} epochs")
         return line[found.end() :].partition(b"]")[2]
 
     def _look_for_length(self, text: bytes) -> None:
@@ -246,6 +265,12 @@ class Surroundings:
         begins = _BEGINS.search(text)
         if begins is not None:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
+        in_all = _IN_ALL.search(text)
+        if in_all is not None and not any(
+            other.search(text, 0, in_all.start()) for other in (_WAITS, _EVALUATES)
+        ):
+            unit = (in_all[2] or in_all[3]).lower()
+            self._state("epochs" if unit == b"epochs" else "steps", to_step(in_all[1]), text)
         said = _FOR.search(text)
         if (
             said is not None

@@ -29,6 +29,9 @@ PREFIXES = [
     (b"[12/14 00:39:16 d2.utils.events]:  ", None),
     (b"11/20 23:16:41 - mmengine - INFO - ", None),
     (b"[20:33:47] ", None),
+    (b"[03.24.23|09:56:11] ", None),
+    (b"[04/12/24 16:45:17] INFO     ", None),
+    (b"[2022-06-25 06:42:32,238]", None),
     (b"stdout F ", None),
     (b"\x1b[32m[11/18 18:14:12 d2.utils.events]: \x1b[0m ", None),
     (b"\x1b]0;title\x07\x1b[1;31m", None),
@@ -70,6 +73,12 @@ def test_terminal():
     """Colours, titles and links are dropped; of what backspaces overwrote the last state counts."""
     assert strip_terminal(b"\x1b[1mstep\x1b[0m \x1b]8;;u\x1b\\a\x1b]8;;\x07 1\b\b\b2 \b\b") == b"2 "
     assert strip_terminal(b"\x1b[A\x1b(Bloss") == b"loss"
+
+
+def test_line_above():
+    """Of what went back to the line above, the last that shows anything counts."""
+    assert strip_terminal(b"Validation: |  | 0/? \x1b[A\x1b[37mEpoch 1: loss 2\x1b[0m") == b"Epoch 1: loss 2"
+    assert strip_terminal(b" 5%|| 1/20 loss=2\x1b[A\x1b[K") == b" 5%|| 1/20 loss=2"
 
 
 def test_named_rank():

@@ -69,6 +69,7 @@ EXPECTED = [
     ("docker.json", "pytorch-mnist", 4, (0, 1.0, 2.083333), (1987, 2.0, 1.672212), None, None, "Loss", "min"),
     ("fairseq-json.log", "fairseq-json", 4, (200, 1.0, 6.083), (800, 1.0, 5.389), None, None, "loss", "min"),
     ("fairseq.log", "fairseq", 5, (1708, 2.0, 20833.333), (2308, 2.0, 17361.111), None, None, "loss", "min"),
+    ("sockeye.log", "sockeye", 6, (50, 0.0, 50.0), (300, 1.0, 14.285714), None, None, "ppl", "min"),
     ("darknet.log", "darknet", 4, (1, None, 800.5), (4, None, 716.25), None, None, "avg loss", "min"),
     ("lcurve.out", "columns", 5, (0, None, 8.0), (400, None, 0.5), None, None, "rmse_trn", "min"),
     ("yolov5.log", "yolov5", 3, (None, 0.0, 0.5), (None, 2.0, 0.125), None, 3, "sum of loss parts", "min"),

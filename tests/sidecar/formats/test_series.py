@@ -34,6 +34,20 @@ def test_summaries_have_no_step():
     assert values == [5, 4, 7, 7]
 
 
+def test_results_have_no_epoch():
+    """Beside values with epochs, those of a finished training have none and are left out."""
+    values, _ = admitted((None, 1.0, 5.0), (None, 2.0, 4.0), (None, 3.0, 3.0), (None, None, 3.1))
+    assert values == [5, 4, 3]
+    assert admitted((None, 1.0, 5.0), *[(None, None, 7.0)] * 10)[0] == [5, 7, 7]
+
+
+def test_step_that_stands_still_places_nothing():
+    """Where one line of each epoch has the same step, the epochs' own lines are the series."""
+    within = [((100, None, 5.0), (None, float(epoch), 4.0 - epoch)) for epoch in range(1, 8)]
+    assert admitted(*(one for pair in within for one in pair))[0] == [5, 1, 0, -1, -2, -3]
+    assert admitted((100, None, 5.0), *within[3][1:], (200, None, 4.0), *within[4][1:])[0] == [5, 4]
+
+
 def test_restarts_are_counted():
     """A step that goes back is a resume; one that wraps into the next epoch is not."""
     assert admitted((10, None, 5.0), (20, None, 4.0), (15, None, 4.5), (16, None, 4.0))[1] == 1

@@ -51,6 +51,18 @@ def place(sample):
         ("Epoche {n}/20: loss = {v}\n", ("loss", None, 14, None, 20)),
         ("에폭 {n}/20 - 학습 손실: {v}, 검증 손실: 3.1\n", ("train loss", None, 14, None, 20)),
         ("Эпоха {n}/20, Loss: {v}\n", ("Loss", None, 14, None, 20)),
+        ("2020-04-19 11:35:46,382 - root - Epoch{n} loss = {v}\n", ("loss", None, 14, None, None)),
+        ("[  {m}] | gnorm 0.28 lr 0.1 | loss  {v}\n", ("loss", 1400, None, None, None)),
+        ("Episode {n}/5000 | Epsilon: 0.9 | Steps: 1{n} | Loss: {v}\n", ("Loss", 14, None, 5000, None)),
+        (
+            "Epoch {n}/20 - Loss (total): {v} - A Loss: 0.1 - B Loss: 0.2\n",
+            ("Loss (total)", None, 14, None, 20),
+        ),
+        (
+            "[1, {n}] A loss (total): {v} - B Loss: 0.1 - C Loss: 0.2\n",
+            ("A loss (total)", None, None, None, None),
+        ),
+        ("Epoch {n}: 100%|##| 9/9 [00:10<00:00, 1.9s/it, loss:{v}]\n", ("loss", 126, 14, None, None)),
     ],
 )
 def test_line(form, last):
@@ -72,6 +84,15 @@ def test_line(form, last):
             ("loss", None, 14, None, 40),
         ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
+        ("-" * 47 + "Iteration: {m}" + "-" * 47 + "\nLoss: {v}\n", ("Loss", 1400, None, None, None)),
+        (
+            "[03.24.23|09:56:11] Training epoch: {n}\n[03.24.23|09:56:31] \tmean_loss: {v}\n",
+            ("mean_loss", None, 14, None, None),
+        ),
+        (
+            "Start training epoch {n}, 50 iters per inner epoch.\nAveraged stats: loss: {v}\n",
+            ("loss", None, 14, None, None),
+        ),
         ("  Learning iteration {n}/1500\n Mean reward: {v}\n", ("Mean reward", 14, None, 1500, None)),
         ('{{\n "epoch": {n},\n "train_loss": {v}\n}},\n', ("train_loss", None, 14, None, None)),
         (
@@ -128,6 +149,94 @@ def test_total_where_the_training_begins():
     """`Starting training..., iters: 1000` says how long it is."""
     reader, _ = read("Starting training..., iters: 1000\n" + repeat("Iter {m}: Train loss {v}\n", 9))
     assert reader.total.steps == 1000
+
+
+@pytest.mark.parametrize(
+    ("head", "epochs"),
+    [
+        ("Epochs:  21%|##   | 26/126 [11:36<40:07, 24.07s/it]\n", 126),
+        ("epoches number: 100\n", 100),
+    ],
+)
+def test_epochs_on_a_line_of_their_own(head, epochs):
+    """A bar named for the epochs says how many there are; a single one's bar has its steps."""
+    assert read(head + repeat("epoch {n}, loss {v}\n"))[0].total.epochs == epochs
+    assert (
+        read("Epoch:  21%|##   | 26/126 [11:36<40:07]\n" + repeat("epoch {n}, loss {v}\n"))[0].total is None
+    )
+
+
+def test_one_step_and_one_line_of_each_epoch():
+    """A step that is the same in each epoch places nothing; the epochs' own lines are followed."""
+    reader, samples = read(repeat("  step 100/150  loss=5.{n}\n  Epoch {n}: loss={v}, acc=0.1\n"))
+    assert {place(one)[1] for one in samples} == {None}
+    assert (samples[-1].epoch, samples[-1].value, reader.total) == (14, 1.6, None)
+
+
+def test_results_behind_the_last_epoch():
+    """What is printed of the finished model is none of its training."""
+    _, samples = read(repeat("Epoch: {n}, loss: {v}\n") + "Results:\n- test data:\n   - loss -> 0.2\n")
+    assert (len(samples), samples[-1].epoch) == (14, 14)
+
+
+def test_counter_that_two_loggers_print():
+    """A line that comes twice with the same counter and value counts once."""
+    twice = "INFO:tensorflow:[{m}] | loss  {v}\nI1214 15:23:46.103303 1393 train.py:298] [{m}] | loss  {v}\n"
+    _, samples = read(repeat(twice))
+    assert [one.step for one in samples] == [100 * n for n in range(1, 15)]
+
+
+def test_progress_of_baselines():
+    """The table of Baselines' DQN has a column `% time spent exploring`."""
+    head = "episodes,mean 100 episode reward,% time spent exploring\n"
+    reader, samples = read(head + repeat("{m},-{v},99\n"))
+    assert (samples[-1].name, samples[-1].step, reader.goal) == ("mean 100 episode reward", 1400, "max")
+
+
+def test_length_in_capitals():
+    """`MAX_ITER: 60000` of a configuration is the length."""
+    reader, _ = read("  MAX_ITER: 60000\n" + repeat("iter: {m}  loss: {v}\n"))
+    assert reader.total.steps == 60000
+
+
+@pytest.mark.parametrize(
+    ("head", "steps", "epochs"),
+    [
+        ("trainer.max_steps: 5000\n", 5000, None),
+        ("--train_iters=5000\n", 5000, None),
+        ("  train_iters ..................................... 5000\n", 5000, None),
+        ("The training runs 5000 steps in total\n", 5000, None),
+        ("val.max_steps: 5000\n", None, None),
+        ("warmup: 5000 steps in total\n", None, None),
+        ("num_train_epochs=50.0\n", None, 50),
+        ("TRAIN.EPOCHS: 50\n", None, 50),
+        ("nb_epoch: 50\n", None, 50),
+        ("num_of_epochs: 50\n", None, 50),
+        ("end_epoch: 50\n", None, 50),
+        ("End epoch: 50\n", None, None),
+        ("num_epochs=50.5\n", None, None),
+        ("Training model with 50 epochs\n", None, 50),
+        ("Start training, 50 epochs in total\n", None, 50),
+        ("Training with 50 epochs of patience\n", None, None),
+    ],
+)
+def test_length(head, steps, epochs):
+    """The length of a training is found where a configuration or a sentence states it, and only there."""
+    total = read(head + repeat("Epoch {n} step {m} loss {v}\n"))[0].total
+    assert (total and total.steps, total and total.epochs) == (steps, epochs)
+
+
+def test_length_that_was_reckoned():
+    """What the program reckoned from its configuration counts more than that."""
+    head = "Namespace(max_iterations=50000)\n125 iterations per epoch. 12500 max iterations \n"
+    assert read(head + repeat("iteration {m} : loss : {v}\n"))[0].total.steps == 12500
+
+
+def test_parts_on_other_lines_replace_no_loss():
+    """A line with the parts of another stage does not end the series of a loss that was long followed."""
+    _, samples = read(repeat("step {n} Coder Loss: {v}\n") + "step 15 A Loss: 7 - B Loss: 8\n")
+    assert {one.name for one in samples} == {"Coder Loss"}
+    assert samples[-1].step == 14
 
 
 def test_two_rows_with_steps_are_enough_at_the_end():

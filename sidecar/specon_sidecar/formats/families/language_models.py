@@ -39,6 +39,14 @@ LANGUAGE_MODELS: Final = (
         line=r"^Train loss (?P<step>\d+) (?P<value>" + NUM + r") Grad Norm ",
     ),
     Family(
+        name="sockeye",
+        writers="Sockeye 2 and 3",
+        needles=(b"E=", b" B=", b"s/sec="),
+        line=r"\bE=(?P<epoch>\d+) B=(?P<step>\d+)\s+s/sec=",
+        metrics=("ppl", "perplexity", "cross-entropy"),
+        only=True,
+    ),
+    Family(
         name="wenet",
         writers="WeNet",
         needles=(b"TRAIN ", b"Batch ", b" loss "),
