@@ -163,9 +163,12 @@ def test_round_trip(value, step, more, form):
 def test_hostile_line_costs_no_more_than_its_length(piece):
     """A line at the cap, repeated against the patterns, is read in well under a second."""
     line = b"loss=" + piece * (65_530 // len(piece))
-    started = time.process_time()
-    parse(line)
-    assert time.process_time() - started < 0.5
+    taken = []
+    for _ in range(3):  # a collection of all that other tests have left behind may fall into one of them
+        started = time.process_time()
+        parse(line)
+        taken.append(time.process_time() - started)
+    assert min(taken) < 0.5
 
 
 def test_steps_that_grow_over_epochs_are_those_of_the_training():
