@@ -27,7 +27,7 @@ from specon_sidecar.observing.bounds import whole_epoch
 _SCHEMA: Final = 1
 _EXAMPLES: Final = 3
 _EXAMPLE: Final = 160
-_SCRIPTS: Final = frozenset({".py", ".sh", ".ipynb"})
+_SCRIPTS: Final = frozenset({".py", ".sh"})
 _EXAMPLE_PATTERN: Final = r"step (?P<step>\d+) cost (?P<value>\S+)"
 
 
