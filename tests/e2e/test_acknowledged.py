@@ -55,10 +55,11 @@ def test_a_pause_and_a_move_survive_a_kill_right_after_their_answer(stage: Stage
     manager = manager_of(stage, running)
     assert ask("DELETE", "/v1/pause", manager)[0] == 200
     stage.eventually(lambda: stage.steps_done(MOVER) > 20, SECONDS)
-    replica = f"default/{MOVER}/worker/0"
+    # It may have to wait until its sidecar was heard; under one id it is asked for once.
+    body = {"replica": f"default/{MOVER}/worker/0", "id": "once"}
 
     def begun() -> str | None:
-        status, said = ask("POST", "/v1/moves", manager, {"replica": replica})
+        status, said = ask("POST", "/v1/moves", manager, body)
         return str(said["move"]) if status == 201 else None
 
     move = stage.eventually(begun, SECONDS)

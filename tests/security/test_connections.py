@@ -5,6 +5,7 @@ import contextlib
 import datetime as dt
 import gzip
 import logging
+import socket
 import ssl
 import time
 
@@ -14,7 +15,7 @@ from aiohttp import web
 from specon_manager.backends.kube.admission.webhook import webhook_routes
 from specon_manager.backends.kube.certificates.bundle import make_bundle
 from specon_manager.backends.kube.certificates.served import ServedCertificate
-from specon_manager.runtime.connections import ConnectionLimits, Connections
+from specon_manager.runtime.connections import ConnectionLimits, Connections, LimitedSite
 from specon_sidecar.wire import MAX_MESSAGE_BYTES
 
 SOON = 9.0
@@ -142,6 +143,24 @@ async def test_others_are_not_counted_with_a_peer():
     assert (connections.of("10.0.0.1"), connections.refused) == (0, 1)
     assert not connections._open
     assert not connections._told
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_connection_that_comes_as_the_listener_ends_is_closed(turns):
+    """In whichever turn of the event loop: it is neither left open nor counted for ever."""
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    connections = Connections(ConnectionLimits())
+    site = LimitedSite(runner, connections, "127.0.0.1", 0)
+    await site.start()
+    with socket.create_connection(("127.0.0.1", site.port), timeout=SOON) as peer:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await runner.cleanup()
+        await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.to_thread(peer.recv, 1) == b""
+    assert connections.of("127.0.0.1") == 0
 
 
 async def test_an_answer_that_is_not_taken_is_given_up(connect, listening):

@@ -68,6 +68,10 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         return record_refusal(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
     if len(state.requests) >= _MOST:
         return record_refusal(state, request, f"{_MOST} requests wait already", now), []
+    if (same := _same_request(state, request)) is not None:
+        return record_refusal(
+            state, request, f"{same.id} asks for the same, and waits: {same.waits_for}", now
+        ), []
     return _try(state, request, now)
 
 
@@ -124,6 +128,20 @@ def is_known(state: State, name: str) -> bool:
     return (
         name in state.transactions or name in state.requests or any(each.id == name for each in state.history)
     )
+
+
+def _same_request(state: State, request: Request) -> Request | None:
+    """Return the one that waits for the same move: asking again would move it again.
+
+    Whoever takes a replica off a node asks for that node's sake, and is answered alone.
+    """
+
+    def wanted(one: Request) -> tuple[object, ...]:
+        return one.replica, one.target, one.job, one.targets, one.leave
+
+    if request.leave:
+        return None
+    return next((each for each in state.requests.values() if wanted(each) == wanted(request)), None)
 
 
 def _try(state: State, request: Request, now: float) -> Step:

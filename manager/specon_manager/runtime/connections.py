@@ -12,8 +12,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from aiohttp import web
 from msgspec import Meta, Struct
@@ -95,6 +94,7 @@ class LimitedSite(web.BaseSite):
         self._application = runner.server
         self._tasks: set[asyncio.Task[None]] = set()
         self._sockets: list[socket.socket] = []
+        self._resumptions: dict[socket.socket, asyncio.TimerHandle] = {}
 
     @property
     def name(self) -> str:
@@ -117,16 +117,18 @@ class LimitedSite(web.BaseSite):
             self._close()
             raise
         for listening in self._sockets:
-            self._spawn(self._accept(listening))
+            loop.add_reader(listening, self._accept, listening)
 
     async def stop(self) -> None:
         """Listen no more; connections that are heard go on until the runner ends them."""
         await super().stop()
+        self._close()
+        # A task that is cancelled before it has begun closes nothing: those of the last connections begin.
+        await asyncio.sleep(0)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._close()
 
     def _listen(self, family: int, address: tuple[str | int, int]) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -144,31 +146,44 @@ class LimitedSite(web.BaseSite):
         return listening
 
     def _close(self) -> None:
+        loop = asyncio.get_running_loop()
         for listening in self._sockets:
+            if (resumption := self._resumptions.pop(listening, None)) is not None:
+                resumption.cancel()
+            loop.remove_reader(listening)
             listening.close()
         self._sockets.clear()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self, listening: socket.socket) -> None:
+        """Take the connections that wait.
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+        Not by `loop.sock_accept`: where it is cancelled it may lose a connection that it has just accepted.
+        """
+        for _ in range(_BACKLOG):  # then others have their turn
             try:
-                accepted, address = await loop.sock_accept(listening)
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
             except ConnectionError:
                 continue  # it went while it waited
             except OSError as error:
                 _log.error("cannot accept connections: %s", error)
-                await asyncio.sleep(_OUT_OF_FILES_SECONDS)
-                continue
+                self._pause(listening)
+                return
             peer = str(address[0])
-            if self._connections.admit(peer):
-                self._spawn(self._begin(accepted, peer))
-            else:
+            if not self._connections.admit(peer):
                 accepted.close()
+                continue
+            task = asyncio.ensure_future(self._begin(accepted, peer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _pause(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        self._resumptions[listening] = loop.call_later(
+            _OUT_OF_FILES_SECONDS, loop.add_reader, listening, self._accept, listening
+        )
 
     async def _begin(self, accepted: socket.socket, peer: str) -> None:
         """Shake hands and hand the connection to the application."""

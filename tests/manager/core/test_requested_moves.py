@@ -226,6 +226,18 @@ def test_the_same_request_again_changes_nothing_while_it_waits():
     assert ask(state, replica=C2, name="default/n", target="node-0") == (state, [])
 
 
+def test_who_asks_for_what_waits_already_is_told_so():
+    """Under a name of their own, too: the replica would be moved twice. Another target is another request."""
+    state = waits()
+    after, actions = ask(state, replica=C2, name="default/again")
+    assert (actions, after.requests) == ([], state.requests)
+    assert after.history[-1].note == (
+        "default/n asks for the same, and waits: 1 move of node-1 is in flight, which is its budget"
+    )
+    after, _ = ask(state, replica=C2, name="default/elsewhere", target=None)
+    assert list(after.requests) == ["default/n", "default/elsewhere"]
+
+
 @pytest.mark.parametrize("target", ["node-1", "node-9"])
 def test_the_same_request_again_changes_nothing(target):
     """In flight or refused: a name is used once."""
