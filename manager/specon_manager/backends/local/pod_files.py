@@ -36,9 +36,9 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What to run as one incarnation of a replica.
 
     The paths are absolute. `environment` is the whole of it, for trainer and sidecar, and its PATH finds the
-    commands. `{trainer_pid}` in the sidecar's arguments becomes the trainer's pid. `cpus` confine all
-    processes of the pod; none means no limit. The graces are the seconds from SIGTERM to SIGKILL.
-    `end_with_manager` evicts the pod when the manager that started it is gone.
+    commands. `{trainer_pid}` in the sidecar's arguments becomes the trainer's pid. `cpus` confine the
+    trainer and what it starts, and not the sidecar; none means no limit. The graces are the seconds from
+    SIGTERM to SIGKILL. `end_with_manager` evicts the pod when the manager that started it is gone.
     """
 
     replica: str

@@ -205,15 +205,16 @@ class Supervisor:
         if self._spec["end_with_manager"]:
             control(PR_SET_PDEATHSIG, signal.SIGTERM)
             orphaned = os.getppid() != self._spec["manager_pid"]  # it died before the line above
+        if orphaned or signal.SIGTERM in signal.sigpending():
+            self._reason = "evicted"
+            return
+        anywhere = os.sched_getaffinity(0)
         if self._spec["cpus"]:
             try:
                 os.sched_setaffinity(0, self._spec["cpus"])
             except OSError as error:
                 named = f"{error.strerror}: CPUs {list(self._spec['cpus'])}"
                 raise OSError(error.errno, named) from error
-        if orphaned or signal.SIGTERM in signal.sigpending():
-            self._reason = "evicted"
-            return
         self._trainer = spawn(
             self._spec["command"],
             self._environment,
@@ -221,6 +222,9 @@ class Supervisor:
             self._spec["log"],
             self._spec["lock_descriptor"],
         )
+        # A gang starts on few processors, and each of its sidecars would delay it: they run wherever there is room.
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, anywhere)
         processes = {"supervisor": os.getpid(), "trainer": self._trainer}
         identities = {role: {"pid": pid, "start_time": start_time(pid)} for role, pid in processes.items()}
         write_json(os.path.join(self._directory, POD_FILE), {**identities, "started_at": self._started_at})
