@@ -222,7 +222,7 @@ class Supervisor:
             self._spec["log"],
             self._spec["lock_descriptor"],
         )
-        # A gang starts on few processors, and each of its sidecars would delay it: they run wherever there is room.
+        # Each sidecar of a gang that starts on few processors would delay it: it runs wherever there is room.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, anywhere)
         processes = {"supervisor": os.getpid(), "trainer": self._trainer}
