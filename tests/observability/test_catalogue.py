@@ -34,7 +34,7 @@ def scraped():
     judged = {"gain": 0.01, "confidence": 0.9, "remaining_gain": Estimate(value=0.02, uncertainty=0.01)}
     cluster.report(replica, Category.CONVERGED, step=201, lines=9, samples=8, unparsed=1, **judged)
     cluster.tick()
-    cluster.metrics._queue.count(changing(), changing(), cluster.now + 10)
+    cluster.metrics._state = changing()  # which has a queue
     ClusterMetrics(cluster.registry)
     of_the_api = ApiMetrics(cluster.registry)
     of_the_api("get", "pods", "200", 0.1)

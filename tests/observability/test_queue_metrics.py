@@ -94,7 +94,7 @@ def test_scaling_and_preemptions_are_counted(before, after, counted):
     """Each worker that a job grows or shrinks by, and each time that a job is sent back to the queue."""
     registry = CollectorRegistry()
     metrics = QueueMetrics(registry)
-    metrics.count(before, after, 2.0)
+    metrics.count(before, after)
     value = registry.get_sample_value
     assert counted == (
         value("specon_scaled_workers_total", {"direction": "out"}),
@@ -136,15 +136,15 @@ def test_what_transactions_did_is_counted_as_they_end(metrics, registry, over, c
 
 
 def test_who_waits_and_for_what(metrics, registry):
-    """As of the last Tick, the sum under its former name too; a standby tells nothing."""
-    metrics.count(changing(), changing(), NOW)
+    """As of the scrape, the sum under its former name too; a standby tells nothing."""
+    metrics.show(changing(), NOW)
     value = registry.get_sample_value
     assert value("specon_waiting_jobs", {"queue": "team", "reason": "quota"}) == 1
     assert value("specon_waiting_jobs", {"queue": "team", "reason": "room"}) == 0
     assert value("specon_queue_jobs") == 1
     assert value("specon_queue_oldest_seconds") == SECONDS_WAITED
     assert value("specon_starvation_excess_seconds") == SECONDS_WAITED - 100
-    metrics.forget()
+    metrics.show(State(), NOW)
     assert value("specon_waiting_jobs", {"queue": "team", "reason": "quota"}) is None
     assert value("specon_queue_jobs") == value("specon_starvation_excess_seconds") == 0
 
@@ -152,7 +152,7 @@ def test_who_waits_and_for_what(metrics, registry):
 def test_quota_and_use_of_queues(metrics, registry):
     """A queue over its quota that may not borrow is told to be that; one that may is not."""
     state = changing()
-    metrics.count(state, state, NOW)
+    metrics.show(state, NOW)
     value = registry.get_sample_value
     assert value("specon_queue_quota", {"queue": "team", "resource": "cpu"}) == 2
     assert value("specon_queue_used", {"queue": "team", "resource": "cpu"}) == 4
@@ -160,27 +160,16 @@ def test_quota_and_use_of_queues(metrics, registry):
     assert value("specon_queue_over_quota", {"queue": "team"}) == 1
     lent = msgspec.structs.replace(state.queues["team"], borrow=True)
     lends = msgspec.structs.replace(state, queues={"team": lent})
-    metrics.count(lends, lends, NOW + 5)
+    metrics.show(lends, NOW + 5)
     assert value("specon_queue_over_quota", {"queue": "team"}) == 0
 
 
 def test_a_queue_that_is_gone_has_no_series(metrics, registry):
     """Neither of its quota nor of those that waited in it."""
-    metrics.count(changing(), changing(), NOW)
-    metrics.count(nodes(), nodes(), NOW + 5)
+    metrics.show(changing(), NOW)
+    metrics.show(nodes(), NOW + 5)
     families = {family.name: family.samples for family in registry.collect()}
     assert families["specon_queue_quota"] == families["specon_waiting_jobs"] == []
-
-
-def test_queues_are_not_looked_at_with_every_tick(metrics, registry):
-    """Ticks may follow one another at once; how many wait is told by each of them all the same."""
-    metrics.count(changing(), changing(), NOW)
-    metrics.count(nodes(), nodes(), NOW + 1)
-    value = registry.get_sample_value
-    assert value("specon_queue_jobs") == 0
-    assert value("specon_queue_running_jobs", {"queue": "team"}) == 1
-    metrics.count(nodes(), nodes(), NOW + 3)
-    assert value("specon_queue_running_jobs", {"queue": "team"}) is None
 
 
 def test_series_are_bounded(metrics, registry):
@@ -189,7 +178,7 @@ def test_series_are_bounded(metrics, registry):
     state = msgspec.structs.replace(nodes(), queues=queues)
     for number in range(200):
         state = with_gang(state, elastic(f"j{number}", queue=f"q{number:04}"), {})
-    metrics.count(state, state, NOW)
+    metrics.show(state, NOW)
     value = registry.get_sample_value
     assert value("specon_queue_quota", {"queue": OTHERS, "resource": "cpu"}) == 900
     waiting = sum(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -51,11 +51,6 @@ class JobMetrics(Collector):
         """By replica: the step of its newest checkpoint, and when that was first heard of."""
         self._judged: dict[str, tuple[float | None, float | None]] = {}
         """By replica: confidence and remaining gain, as its sidecar said last."""
-        self._missing = Gauge(
-            "specon_job_series_missing",
-            "Running replicas without series of their own, because too many have one already.",
-            registry=registry,
-        )
         registry.register(self)
 
     def forget(self) -> None:
@@ -64,7 +59,6 @@ class JobMetrics(Collector):
         self._shown.clear()
         self._saved.clear()
         self._judged.clear()
-        self._missing.set(0)
 
     def observe(self, state: State, now: float) -> None:
         """Take the state in."""
@@ -85,7 +79,14 @@ class JobMetrics(Collector):
             self._saved[name] = (step, now)
 
     def tick(self, state: State) -> None:
-        """Choose whose series are shown."""
+        """Forget replicas that are no more."""
+        replicas = state.replicas
+        if len(self._saved) > len(replicas):
+            self._saved = {name: saved for name, saved in self._saved.items() if name in replicas}
+            self._judged = {name: judged for name, judged in self._judged.items() if name in replicas}
+
+    def _choose(self, state: State) -> int:
+        """Choose whose series are shown; return of how many running replicas none is."""
         replicas = state.replicas
         moving = {
             name for each in state.transactions.values() if each.kind is Kind.MOVE for name in each.concerned
@@ -100,18 +101,18 @@ class JobMetrics(Collector):
             else:
                 missing += 1
         self._shown = shown
-        self._missing.set(missing)
-        if len(self._saved) > len(replicas):
-            self._saved = {name: saved for name, saved in self._saved.items() if name in replicas}
-            self._judged = {name: judged for name, judged in self._judged.items() if name in replicas}
+        return missing
 
     def describe(self) -> list[Metric]:
         """Return the metrics without their samples."""
-        return list(_families().values())
+        return [_missing(), *_families().values()]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as of now."""
         families, state = _families(), self._state
+        missing = _missing()
+        missing.add_metric((), self._choose(state))
+        yield missing
         for name in self._shown:
             replica = state.replicas.get(name)
             if replica is None:
@@ -148,6 +149,11 @@ class JobMetrics(Collector):
 
 def _is_there(replica: Replica, moving: Collection[str]) -> bool:
     return replica.phase is Phase.RUNNING or (replica.name in moving and not replica.ended)
+
+
+def _missing() -> GaugeMetricFamily:
+    text = "Running replicas without series of their own, because too many have one already."
+    return GaugeMetricFamily("specon_job_series_missing", text, labels=())
 
 
 def _families() -> dict[str, GaugeMetricFamily]:

@@ -5,10 +5,12 @@ of `specon_job_*` alone, and of so many of them at most.
 """
 
 from collections import Counter as Count
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
@@ -29,11 +31,16 @@ from specon_sidecar.classify import Category
 _PLAN_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
-class Metrics:
-    """Counts what each step changed; an observer of the controller."""
+class Metrics(Collector):
+    """Counts what each step changed; an observer of the controller.
+
+    What is counted over all replicas is counted when it is scraped: that is done less often than Ticks come.
+    """
 
     def __init__(self, registry: CollectorRegistry, *, most_replicas: int = MOST) -> None:
         """Tell `registry`; `most_replicas` bounds how many replicas have series of their own."""
+        self._state, self._now = State(), 0.0
+        registry.register(self)  # before the gauges that it sets
         self._replicas = Gauge(
             "specon_replicas", "Running replicas by category.", ["category"], registry=registry
         )
@@ -61,18 +68,28 @@ class Metrics:
         self._nodes = NodeMetrics(registry)
         self._jobs = JobMetrics(registry, most_replicas)
         self._holding = HoldingMetrics(registry)
-        self._count_replicas(State())
 
     def forget(self) -> None:
         """Set what describes the present to nothing: this manager leads no more, another one tells."""
-        self._count_replicas(State())
-        parts = (self._reports, self._transactions, self._queue)
-        for part in (*parts, self._speeds, self._nodes, self._jobs, self._holding):
+        self._state = State()
+        parts = (self._reports, self._transactions, self._speeds, self._nodes, self._jobs, self._holding)
+        for part in parts:
             part.forget()
+
+    def describe(self) -> list[Metric]:
+        """Return none: those that are set here describe themselves."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Set the gauges that come after this in the registry; yield none."""
+        self._count_replicas(self._state)
+        self._queue.show(self._state, self._now)
+        return iter(())
 
     def observe(self, stepped: Stepped) -> None:
         """Take one step in."""
         before, after, event = stepped.before, stepped.after, stepped.event
+        self._state, self._now = after, stepped.now
         self._nodes.observe(after)
         self._holding.observe(stepped)
         self._jobs.observe(after, stepped.now)
@@ -98,11 +115,10 @@ class Metrics:
             self._count(stepped)
 
     def _count(self, stepped: Stepped) -> None:
-        """Set the gauges; once per Tick is often enough."""
+        """Set the gauges of what changes with time; once per Tick is often enough."""
         after, now = stepped.after, stepped.now
-        self._count_replicas(after)
         self._transactions.count(after, now)
-        self._queue.count(stepped.before, after, now)
+        self._queue.count(stepped.before, after)
         self._reports.count(after, now)
         self._speeds.tick(after, now)
         self._jobs.tick(after)

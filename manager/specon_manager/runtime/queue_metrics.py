@@ -1,6 +1,5 @@
 """Metrics of scheduling: queues and their quotas, jobs that wait, are preempted and scaled."""
 
-import math
 from collections import Counter as Count
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -12,12 +11,11 @@ from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
 from specon_manager.core.waiting import KINDS, list_waits, waiting_jobs
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.overlay import differing
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 _WAIT_SECONDS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
-_QUEUES_EVERY: Final = 2.0
-"""Seconds: of a thousand waiting jobs the reasons take a while, and Ticks may follow one another at once."""
 _MOST_QUEUES: Final = 100
 OTHERS: Final = "(others)"
 """What the queues beyond the first hundred by name are counted as, so that the series are bounded."""
@@ -25,7 +23,7 @@ _RESOURCES: Final = ("cpu", "memory", "gpu")
 
 
 class QueueMetrics:
-    """Counts who is admitted, preempted and scaled; shows who waits, and why as of 2 s ago."""
+    """Counts who is admitted, preempted and scaled; shows who waits, and why."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting = Gauge(
@@ -88,14 +86,6 @@ class QueueMetrics:
         )
         for direction in ("out", "in"):
             self._scaled.labels(direction)
-        self._counted_at = -math.inf
-
-    def forget(self) -> None:
-        """Set what describes the present to nothing."""
-        self._counted_at = -math.inf
-        for gauge in (self._length, self._oldest, self._excess):
-            gauge.set(0)
-        self._clear_queues()
 
     def count_start(self, before: State, after: State, replica: str) -> None:
         """Take in the start of a replica, with which a job that its owner places begins."""
@@ -114,8 +104,8 @@ class QueueMetrics:
                 difference = workers(each.after) - workers(each.before)
                 self._scaled.labels("out" if difference > 0 else "in").inc(abs(difference))
 
-    def count(self, before: State, after: State, now: float) -> None:
-        """Take in what a Tick changed, and set the gauges."""
+    def count(self, before: State, after: State) -> None:
+        """Take in what a Tick changed."""
         if after.jobs is not before.jobs:
             for name, job in after.jobs.items():
                 former = before.jobs.get(name)
@@ -125,15 +115,16 @@ class QueueMetrics:
                         self._preemptions.inc(max(0, job.preemptions - former.preemptions))
         if after.replicas is not before.replicas:
             self._count_scaled(before.replicas, after)
-        since = [job.queued_at or job.submitted_at for job in waiting_jobs(after)]
+
+    def show(self, state: State, now: float) -> None:
+        """Set the gauges of those who wait, and of the queues."""
+        since = [job.queued_at or job.submitted_at for job in waiting_jobs(state)]
         longest = max(0.0, now - min(since, default=now))
-        limit = after.settings.starvation
+        limit = state.settings.starvation
         self._length.set(len(since))
         self._oldest.set(longest)
         self._excess.set(0.0 if limit is None else max(0.0, longest - limit))
-        if now - self._counted_at >= _QUEUES_EVERY:
-            self._counted_at = now
-            self._count_queues(after, now)
+        self._count_queues(state, now)
 
     def _admit(self, before: Job | None, after: Job) -> None:
         if after.admitted_at is not None and (before is None or before.admitted_at is None):
@@ -141,9 +132,10 @@ class QueueMetrics:
 
     def _count_scaled(self, before: Mapping[str, Replica], after: State) -> None:
         """Count workers of jobs that are scaled at once."""
-        for name, replica in after.replicas.items():
-            former, job = before.get(name), after.jobs.get(replica.job)
-            if former is None or former is replica or job is None or job.spec.transacted:
+        for name in differing(before, after.replicas):
+            former, replica = before.get(name), after.replicas[name]
+            job = after.jobs.get(replica.job)
+            if former is None or job is None or job.spec.transacted:
                 continue
             if former.phase is Phase.ABSENT and replica.phase is Phase.STARTING:
                 self._scaled.labels("out").inc()

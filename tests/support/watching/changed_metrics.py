@@ -44,6 +44,7 @@ class ChangedJobs:
             self._metrics.observe(before, state, over)
             self._metrics.count(state, now)
             self._queues.ended(over)
-            self._queues.count(before, state, now)
+            self._queues.count(before, state)
+            self._queues.show(state, now)
             if self._over.wait(0.5):
                 return
