@@ -38,7 +38,7 @@ def _run(name: str, commands: Sequence[Command], arguments: Sequence[str] | None
 
 
 def _nobody_reads() -> bool:
-    """Return whether whoever read the output has left (`| head`); then the rest goes nowhere."""
+    """Return whether the reader of the output has left (`| head`); then the rest goes nowhere."""
     streams = select.poll()
     for stream in (sys.stdout, sys.stderr):
         streams.register(stream.fileno(), 0)  # told of errors alone

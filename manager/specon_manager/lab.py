@@ -27,7 +27,7 @@ def expected_starts(
 ) -> Mapping[str, ExpectedStart]:
     """Return when jobs that wait may start, or why that is not known; it takes seconds, and raises nothing.
 
-    Whoever is `patient` waits for a minute at most, and gets to know of more jobs.
+    A `patient` caller waits for a minute at most, and hears of more jobs.
     """
     try:
         with _ask_lab():

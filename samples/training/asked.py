@@ -2,7 +2,7 @@
 
 It asks by SIGUSR1, or by a file that the trainer takes away. It asks for a pause by a second file, beside
 that one or hidden among the checkpoints, which it renews every second: a trainer that has saved waits while
-that is there and young, until it is told to end. Whoever dies keeps nobody waiting.
+that is there and young, until it is told to end. A sidecar that dies keeps no trainer waiting.
 """
 
 import time
@@ -34,7 +34,7 @@ class Asked:
         return asked
 
     def pausing(self) -> bool:
-        """Whether whoever asked last wants the training to wait, now that what it asked for is saved."""
+        """Whether the last request wants the training to wait, now that what it asked for is saved."""
         if self._lease is None or self._signals.exit_code is not None:
             return False
         try:

@@ -1,6 +1,6 @@
 """Checkpoints in a folder: written whole or not at all, and never the last good one deleted.
 
-A checkpoint is written under a hidden temporary name, flushed to the disk and then renamed: whoever sees
+A checkpoint is written under a hidden temporary name, flushed to the disk and then renamed: a reader of
 `step-00000120.pt` sees all of it. Its SHA-256 digest is its zip comment, so `torch.load` still reads it.
 PyTorch itself compares no checksums: it may make a tensor of arbitrary memory from a file with a wrong byte.
 """

@@ -116,7 +116,7 @@ class Worker:
             self._log.write(f"step={step}/{steps} loss={loss:.6g} lr={rate:g}{self._link}")
 
     def _save_as_asked(self) -> bool:
-        """Save, and wait as long as whoever asked wants that; return whether anybody was told to end."""
+        """Save, and wait as long as the request wants that; return whether anybody was told to end."""
         self._save()
         paused = False
         while True:
@@ -128,7 +128,7 @@ class Worker:
                 self._log.write(f"goes on from step={self._training.step}")
             paused = pausing
             if asked:
-                self._save()  # the same step once more: whoever asks waits for what is newer than its request
+                self._save()  # the same step once more: a request waits for what is newer than itself
             if ending or not (pausing or asked):
                 return ending
             time.sleep(_PAUSED_SECONDS)

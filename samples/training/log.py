@@ -20,7 +20,7 @@ class Log:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def write(self, line: str) -> None:
-        """Append the line at once, so that whoever follows the log sees it as soon as it is true."""
+        """Append the line at once, so that followers of the log see it as soon as it is true."""
         data = f"{line}\n".encode()
         if self._torn:
             data = b"\n" + data

@@ -106,7 +106,7 @@ class Loop:
             self._log.write(f"step={step}/{steps} loss={loss:.6g} lr={self._arguments.learning_rate:g}")
 
     def _pause(self, asked: Asked) -> None:
-        """Wait as long as whoever asked wants that; who asks again gets the same step once more."""
+        """Wait as long as the request wants that; another request gets the same step once more."""
         if asked.pausing():
             self._log.write(f"paused at step={self._training.step}")
         while asked.pausing():

@@ -93,7 +93,7 @@ class ParallelTraining(SharedTraining):
         """Wrap the model; raises ValueError for a batch with fewer images than workers."""
         super().__init__(run, build, rank=rank, size=size)
         self._parallel = DistributedDataParallel(_Loss(self._model))
-        # It lays gradients out anew after its first step, and their sums differ by rounding then: without
+        # It lays gradients out again after its first step, and their sums differ by rounding then: without
         # this the first step of a start would differ from that of a run that was not interrupted.
         self._parallel(self._images[:1], self._labels[:1], Generator()).backward()
 

@@ -79,7 +79,7 @@ class Connection:
 
 
 def publish(file: Path, port: int) -> None:
-    """Write where the parameter server of this machine is; whoever reads it reads all of it."""
+    """Write where the parameter server of this machine is; readers see all of it or nothing."""
     temporary = file.with_name(f".{file.name}.tmp")
     temporary.write_text(json.dumps({"port": port, "pid": os.getpid()}))
     temporary.replace(file)

@@ -14,7 +14,7 @@ from numpy_perceptron import Perceptron, Trained
 from signals import Requests
 
 PATIENCE_SECONDS = 60.0
-"""How long a server is waited for that is not there, at the start and when it starts anew."""
+"""How long a server is waited for that is not there, at the start and when it starts again."""
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 

@@ -2,7 +2,7 @@
 
 Their number and this worker's rank are in the environment, as torch and the operators of Kubernetes have it
 (WORLD_SIZE, RANK). The first worker is met at MASTER_ADDR and MASTER_PORT; or, on one machine, at the port
-that it writes to a file, anew at each start, so that what an earlier start left misleads nobody for long.
+that it writes to a file, again at each start, so that what an earlier start left misleads nobody for long.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Checkpoints in parts: a folder `step-00000120/`, in which each worker writes its own, with an index of all.
 
-It is written under a hidden name and renamed once all parts and the index are on the disk: whoever sees the
+It is written under a hidden name and renamed once all parts and the index are on the disk: a reader of the
 folder sees all of it.
 """
 

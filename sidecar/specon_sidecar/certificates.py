@@ -17,7 +17,7 @@ _FILE: Final = "SSL_CERT_FILE"
 
 @contextlib.contextmanager
 def leave_unread() -> Iterator[None]:
-    """Let a library that is imported here find no authorities: whoever uses it names those it trusts.
+    """Let a library that is imported here find no authorities: its users name those they trust.
 
     Only for a process that has no other thread yet, for it changes the environment meanwhile.
     """

@@ -56,7 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     incarnation: str | None = None
     """Which incarnation of the replica this is (a pod UID); needed with a manager."""
     token_file: str | None = None
-    """File with the bearer token shown to the manager; read anew when it changes."""
+    """File with the bearer token shown to the manager; read again when it changes."""
     ca_file: str | None = None
     """PEM file of the authorities that may have signed the manager's certificate."""
     checkpoint: CheckpointMode = CheckpointMode("periodic")

@@ -100,7 +100,7 @@ class Report(_Message, frozen=True):
     replica: ReplicaName
     incarnation: Identifier
     session: Identifier
-    """Names the sidecar process: its sequence numbers start anew."""
+    """Names the sidecar process: its sequence numbers start again."""
     sequence: Count
     """Rises with each report of a session, so that a doubled or late one is harmless."""
     category: Category
@@ -204,7 +204,7 @@ class Turns(_Message, frozen=True):
     id: Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9]*\Z")] = ""
     """Another one where the turns are others; empty: there are none."""
     period: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    """Seconds after which the turns begin anew."""
+    """Seconds after which the turns begin again."""
     on: Annotated[tuple[Turn, ...], Meta(max_length=64)] = ()
     """In their order; one may go on at the begin of the next period."""
     clock: Age = 0.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _modules = sys.modules
 _LOOK_SECONDS = 0.05
 _REPORT_SECONDS = 0.1
-_WELCOME_SECONDS = 30.0  # to begin anew for want of patience would lose all of a training
+_WELCOME_SECONDS = 30.0  # to begin again for want of patience would lose all of a training
 _PAUSED_SECONDS = 0.05
 _MAX_VALUES = 64
 _MAX_NAME = 128
@@ -124,7 +124,7 @@ class _Helper:
         connection = self.connection
         request = None if connection is None else connection.request
         if request is not None and self.asks and self.told != request.id:
-            request = None  # a regular save: the trainer will be told, and save anew
+            request = None  # a regular save: the trainer will be told, and save again
         if connection is not None and (request is not None or kind != "refused"):
             connection.send(kind, dict(content, request=None if request is None else request.id))
             if request is not None:

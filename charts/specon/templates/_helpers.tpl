@@ -72,7 +72,7 @@ no registry in values that `--reuse-values` keeps from a chart that had none.
 {{- end -}}
 {{- end -}}
 
-{{/* What is read everywhere: whatever takes room on a node counts, whoever made it. */}}
+{{/* Read in every namespace: each pod takes room on its node, no matter who made it. */}}
 {{- define "specon.readRules" -}}
 - apiGroups: [""]
   resources: [pods]

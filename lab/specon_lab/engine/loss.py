@@ -32,7 +32,7 @@ def converged_part(curve: LossCurve) -> float:
 
 
 class Losses:
-    """What one training prints, by step: the same for the same seed, whoever asks for it, when and how often.
+    """What one training prints, by step: the same for the same seed, no matter when or how often you ask.
 
     So two policies see the same curve of the same job, and a step that is trained again prints the same.
     """

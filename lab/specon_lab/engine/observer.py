@@ -68,7 +68,7 @@ class CurveObserver:
     def restart(self, now: float, done: float) -> None:
         """Go on with a new incarnation, which trains at `now` from somewhere just before `done` on.
 
-        As with a state file: curve and verdict are taken up, the pace is measured anew.
+        As with a state file: curve and verdict are taken up, the pace is measured again.
         """
         if done > self._done:
             self._emit(now, done)  # what the former incarnation printed last

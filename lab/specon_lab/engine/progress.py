@@ -1,4 +1,4 @@
-"""Who trains and how fast: set anew at the end of each moment, where something changed."""
+"""Who trains and how fast: set again at the end of each moment, where something changed."""
 
 from collections.abc import Callable, Iterable, Sequence
 

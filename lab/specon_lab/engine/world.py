@@ -144,7 +144,7 @@ class World:
         self.regrouped: dict[SimulatedJob, None] = {}
         """Jobs of which something started, ended or was told to, since speeds were last set."""
         self.resettled: dict[SimulatedNode, None] = {}
-        """Nodes whose cores are to be shared out anew."""
+        """Nodes whose cores are to be shared out again."""
 
     @property
     def now(self) -> float:

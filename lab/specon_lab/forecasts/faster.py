@@ -38,7 +38,7 @@ class FasterElsewhere(Struct, frozen=True, kw_only=True):
     reason: str
     """Why it would not; empty where it would."""
     restarts: int
-    """How many replicas end and start anew; 0 where no nodes were found."""
+    """How many replicas end and start again; 0 where no nodes were found."""
     replicas: tuple[Goes, ...]
     """Those that change their node."""
 

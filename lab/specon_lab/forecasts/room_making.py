@@ -29,13 +29,13 @@ class PlannedMove(Struct, frozen=True, kw_only=True):
     """One move of a plan: of a replica, or of a gang."""
 
     subject: str
-    """The replica, or the job where all of it starts anew."""
+    """The replica, or the job where all of it starts again."""
     round: int
     """From 1: those of a round begin at the same time."""
     price: float
     """Weighted replica-seconds."""
     restarts: int
-    """How many replicas it ends and starts anew."""
+    """How many replicas it ends and starts again."""
     replicas: tuple[Goes, ...]
 
 

@@ -58,7 +58,7 @@ class TraceRow(Struct, frozen=True, kw_only=True):
     """It is not preempted for a job of lower priority."""
     resizing: Literal["at-once", "live", "restart", "none"] = "at-once"
     """How its number of workers changes: worker by worker; after a checkpoint, beside the others or with all
-    of it started anew; not at all."""
+    of it started again; not at all."""
     kind: Text = ""
     """What jobs like it have in common; durations are learnt by kind."""
     checkpointing: Literal["asked", "on-termination", "none"] = "asked"

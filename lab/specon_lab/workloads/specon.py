@@ -18,7 +18,7 @@ Fitted, all of it to the paper's runs without migration and nothing to those wit
 the mean duration of the two VAE types to the mean and the makespan of the fixed run (275.2 s and 1260 s; that
 one takes three times as long as the other is a choice); mean and spread of the other eight types to the mean
 and the makespan of the three mixed runs (710 s, which follows from the printed gains, and 1421 s; 865.7 s and
-1760 s; 596.3 s and 2070 s). The baseline does not tell how large `contention` is: with durations fitted anew
+1760 s; 596.3 s and 2070 s). The baseline does not tell how large `contention` is: with durations fitted again
 (`UNDISTURBED`, the same way for 0) it is matched as well.
 """
 

@@ -133,7 +133,7 @@ def is_known(state: State, name: str) -> bool:
 def _same_request(state: State, request: Request) -> Request | None:
     """Return the one that waits for the same move: asking again would move it again.
 
-    Whoever takes a replica off a node asks for that node's sake, and is answered alone.
+    A request to leave a node is answered on its own: it is made for the node, not for the replica.
     """
 
     def wanted(one: Request) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ Of those that starve before it, k in number, each has such a wait of its own: a 
 S + (k + 1) L, where L now is the longest run that there is, and one Tick for each. k is at most the number of
 jobs that began to wait before it. That holds while nothing crashes and the nodes stay: a replica that crashed
 is started again beside the others of its job, even on T, and where a node of T is lost, T is chosen again and
-t0 with it. A job that does not become ready, or is preempted, begins to wait anew; the budget of preemptions
+t0 with it. A job that does not become ready, or is preempted, begins to wait again; the budget of preemptions
 bounds how often that is in an hour, and `progress` preempts no job that is late for a shorter one. It does
 not hold against what this manager does not place.
 """

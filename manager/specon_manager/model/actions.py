@@ -228,7 +228,7 @@ class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
     grace_seconds: float
     reason: str
     ending: Mapping[str, str] = field(default_factory=dict)
-    """Incarnation by replica, of what must go: where an owner creates pods anew by itself, their names alone
+    """Incarnation by replica, of what must go: where an owner creates pods again by itself, their names alone
     do not tell which. "" is whichever there is."""
     fresh_until: float | None = None
     """Until when the checkpoint that permits the ends is fresh enough; later nothing is told to end."""

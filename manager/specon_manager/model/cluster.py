@@ -76,7 +76,7 @@ class Leaving(Struct, frozen=True, kw_only=True, gc=False):
 
     purpose: Literal["preempt", "scale-in", "complete", "fail", "restart", "put-back", "late"]
     """It waits again, is absent, has succeeded with the workers of its job, has failed with another, starts
-    anew, waits again with a job that was torn, or did not start in time, which counts as a crash."""
+    again, waits again with a job that was torn, or did not start in time, which counts as a crash."""
     since: float
     deadline: float
     """When the order is given, or given again."""
@@ -198,7 +198,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     resizing: Literal["at-once", "live", "restart", "none"] = "at-once"
     """How its number of workers is changed: worker by worker without asking for a checkpoint (the papers'
     simulations); after a verified checkpoint while the others train on; so that all of it ends and starts
-    anew from that; or not at all."""
+    again from that; or not at all."""
     unscalable: str = ""
     """Why it cannot be scaled, in words; empty where it can."""
     unpreemptible: str = ""

@@ -168,7 +168,7 @@ class Snapshot(OpenRoom):
         claims: Mapping[str, Claimed] | None = None,
         withheld: Mapping[str, str] | None = None,
     ) -> "Snapshot":
-        """Return a copy that differs in a few replicas, without counting the whole cluster anew."""
+        """Return a copy that differs in a few replicas, without counting the whole cluster again."""
         replicas = self.replicas
         for after in records:
             if replicas[after.name] is not after:

@@ -1,7 +1,7 @@
 """What is counted of all replicas, kept from one look at the cluster to the next.
 
 Invariant: `surveyed(...)` always tells the same as `Survey.of(...)`, which looks at every replica. What was
-counted last is remembered here, as a cache is, and only what differs since is counted anew, which takes as
+counted last is remembered here, as a cache is, and only what differs since is counted again, which takes as
 long as so much of the cluster has changed. No answer depends on who asked before.
 """
 
@@ -180,7 +180,7 @@ class Survey:
             self.census[node] = take_census([replicas[name] for name in there])
 
     def _renew(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
-        """Count these anew, as far as they differ from those records `before`."""
+        """Count these again, as far as they differ from those records `before`."""
         self._settle_on_nodes(touched, before, former)
         now = [self.replicas[name] for name in touched if name in self.replicas]
         self.active = dict(self.active)
@@ -196,7 +196,7 @@ class Survey:
         self.pressing = merge_names(self.pressing, apart, [each.name for each in now if _presses(each)], at)
 
     def _judge(self, names: Iterable[str], before: Mapping[str, Replica]) -> None:
-        """Count anew those of which only the category differs."""
+        """Count again those of which only the category differs."""
         converged, watching, census = Category.CONVERGED, Category.WATCHING, self.census
         for name in names:
             was, replica = before[name].progress.category, self.replicas[name]
@@ -213,7 +213,7 @@ class Survey:
             )
 
     def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
-        """Count the nodes anew on which these are, or were."""
+        """Count the nodes again on which these are, or were."""
         replicas, moving, at = self.replicas, self.moving, self.position.__getitem__
         left, joined, recounted = dict[str, set[str]](), dict[str, list[str]](), set[str]()
         for name in touched:
@@ -241,7 +241,7 @@ class Survey:
 
 
 def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
-    """Return the survey of these records: what was counted last is counted anew where they differ only."""
+    """Return the survey of these records: what was counted last is counted again where they differ only."""
     global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
     last = _last
     _last = found = Survey.of(replicas, moving) if last is None else last.renewed(replicas, moving)

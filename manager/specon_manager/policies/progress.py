@@ -147,7 +147,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
         if isinstance(proposal, AdmitGang)
         for node in proposal.placement.values()
     }
-    # Who starts has no claim any more, and who chose anew has another.
+    # Who starts has no claim any more, and who chose again has another.
     about = {each.job for each in proposals if isinstance(each, AdmitGang | Claim)}
     yield from proposals
     yield from (claim for claim in given_up if claim.job not in about)

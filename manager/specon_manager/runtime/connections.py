@@ -1,9 +1,9 @@
 """Accepting connections so that a few peers, however slow, keep nobody else from being heard.
 
-aiohttp reads a request's head for as long as it takes, and asyncio shakes hands for a minute with whoever
-opens a connection. Here a connection has so many seconds for its handshake, so many for its first head and so
+aiohttp reads a request's head for as long as it takes, and asyncio shakes hands for a minute with any
+peer that connects. Here a connection has so many seconds for its handshake, so many for its first head and so
 many to take an answer; a peer has at most so many connections, the handshakes among them. What comes later on
-a kept connection is bounded by the runner's `keepalive_timeout`, and a body by whoever reads it.
+a kept connection is bounded by the runner's `keepalive_timeout`, and a body by its reader.
 """
 
 import asyncio

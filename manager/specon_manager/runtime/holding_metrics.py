@@ -32,7 +32,7 @@ class HoldingMetrics:
         self._holding: Holding | None = None
 
     def forget(self) -> None:
-        """Begin anew with the next step: another manager counts until then."""
+        """Begin again with the next step: another manager counts until then."""
         self._holding = None
 
     def observe(self, stepped: Stepped) -> None:

@@ -28,7 +28,7 @@ class _Bucket(Struct):
 class MessageRates:
     """The buckets of those who sent something lately.
 
-    Beyond 20,000 the one that was used longest ago goes, and starts anew when it comes again.
+    Beyond 20,000 the one that was used longest ago goes, and starts again when it comes again.
     """
 
     def __init__(self, limits: RateLimits) -> None:

@@ -113,7 +113,7 @@ class Server:
         self._starts_of = starts_of
 
     def spare(self, is_ending: Callable[[str], bool]) -> None:
-        """Let replicas of which this says that their pods end run on, whoever's turn it is."""
+        """Let replicas run on, in nobody's turn too, while this says that their pods end."""
         self._sidecars.spare(is_ending)
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
@@ -185,7 +185,7 @@ class Server:
         if self._watching is None:
             self._watching = asyncio.create_task(self._standstill.watch())
         await runner.setup()
-        # Each listener counts for itself: whoever floods the metrics keeps no report away.
+        # Each listener counts for itself: a flood at the metrics keeps no report away.
         site = LimitedSite(runner, Connections(self._connection_limits), host, port, tls=tls)
         await site.start()
         return site.port

@@ -68,7 +68,7 @@ class SidecarDesk:
         self._is_ending: Callable[[str], bool] = ends_none
 
     def spare(self, is_ending: Callable[[str], bool]) -> None:
-        """Let replicas of which this says that their pods end run on, whoever's turn it is."""
+        """Let replicas run on, in nobody's turn too, while this says that their pods end."""
         self._is_ending = is_ending
 
     def forget_controller(self) -> None:
@@ -125,7 +125,7 @@ class SidecarDesk:
         if refusal is not None:
             return refusal
         if self._standstill.is_recent():
-            # How old the answer is, its sidecar says anew: this one may have waited at the socket for long.
+            # How old the answer is, its sidecar says again: this one may have waited at the socket for long.
             return come_again(_STOOD_STILL_SECONDS, "this manager stood still a moment ago: say it again")
         # A manager that is killed after its answer is told no second time.
         await controller.record(InstructionAcknowledged(acknowledgement))

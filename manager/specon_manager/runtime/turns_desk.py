@@ -1,4 +1,4 @@
-"""What sidecars are told of turns: worked out anew while anybody asks, and told soon where it changes.
+"""What sidecars are told of turns: worked out again while anybody asks, and told soon where it changes.
 
 However many ask, one looks for all of them; and where a look takes long, looks are as much rarer.
 """
@@ -58,7 +58,7 @@ class TurnsDesk:
             self._waiting -= 1
 
     async def _keep_looking(self) -> None:
-        """Look anew while anybody waits."""
+        """Look again while anybody waits."""
         try:
             while self._waiting:
                 await asyncio.sleep(max(_LOOK_SECONDS, self._look_at - time.monotonic()))

@@ -152,7 +152,7 @@ def _of_versions(versions: Mapping[str, str], here: str) -> Iterator[Finding]:
                 f"this specon: {here}",
                 *(f"{cut(what)}: {cut(each)}" for what, each in sorted(other.items())),
             ),
-            advice="use the same version everywhere: sidecars get theirs when their pods are created anew",
+            advice="use the same version everywhere: sidecars get theirs when their pods are created again",
         )
 
 

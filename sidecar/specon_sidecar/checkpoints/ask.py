@@ -113,7 +113,7 @@ class Asking:
             return
         try:
             if self._hook is not None:
-                # Again and again: whoever was asked may be gone, and another one in its place.
+                # Again and again: another trainer may have taken the place of the one that was asked.
                 self._hook.ask(self._instruction.id, self._instruction.pause)
             else:
                 await self._asker(*self._arguments)

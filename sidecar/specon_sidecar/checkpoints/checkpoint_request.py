@@ -360,7 +360,7 @@ def _fingerprint(saved: Saved) -> Fingerprint:
 
 
 def _differ(before: Fingerprint, now: Fingerprint) -> bool:
-    # A volume that is mounted anew may have other inodes; an older sidecar kept no sum.
+    # A volume that is mounted again may have other inodes; an older sidecar kept no sum.
     if before.times != now.times and before.times >= 0:
         return True
     return (before.files, before.size, before.modified_ns) != (now.files, now.size, now.modified_ns)

@@ -1,8 +1,8 @@
 """A trainer that has saved is kept from training on by a file, as long as somebody renews it.
 
 The file names the request, and its time is renewed every second. A trainer that has saved for that request
-waits while the file names it and is younger than `STALE_SECONDS`. So whoever dies keeps nobody waiting. Its
-helper is told the same over its socket in place of the file.
+waits while the file names it and is younger than `STALE_SECONDS`. So a sidecar that dies keeps no trainer
+waiting. Its helper is told the same over its socket in place of the file.
 """
 
 import logging
@@ -147,5 +147,5 @@ def _renew(file: Path, request: str) -> None:
     with open_regular(file) as opened:
         if opened.read(_LONGEST) != f"{request}\n".encode():
             raise OSError(None, "is not ours any more", str(file))
-    now = time.time_ns()  # of this machine, whoever keeps the files: the trainer compares it with its own
+    now = time.time_ns()  # of this machine, and not of the file server: the trainer compares it with its own
     os.utime(file, ns=(now, now), follow_symlinks=False)

@@ -38,7 +38,7 @@ class ReadOnce(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Leave the file open: whoever reads in it through a buffer may drop that."""
+        """Leave the file open: a reader with a buffer of its own may drop that buffer."""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move, and return where that is."""

@@ -1,6 +1,6 @@
 """The classifier `horizon`, which asks how much of all gain is still to come before the job ends.
 
-Pure. The whole curve is looked at anew at the end of each interval: windows are parts of the history, gains
+Pure. The whole curve is looked at again at the end of each interval: windows are parts of the history, gains
 are shares of the gain so far, so that neither the unit of the metric nor the pace of the log matters.
 `docs/results/convergence.md` has the reasons, and `docs/results/convergence.md` what it is worth.
 """

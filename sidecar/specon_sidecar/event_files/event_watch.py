@@ -33,7 +33,7 @@ _JOIN_SECONDS: Final = 5.0
 class EventWatch:
     """Calls `wake`, from a thread of its own, when an event file in a watched directory may have changed.
 
-    An accelerator only, as `watch.Watch` is: whoever uses it must also look now and then. At most
+    An accelerator only, as `watch.Watch` is: its user must also look now and then. At most
     `MOST_DIRECTORIES` are watched, the last ones named. Problems go to `on_problem`; none is raised.
     """
 

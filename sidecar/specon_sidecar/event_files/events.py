@@ -91,7 +91,7 @@ class EventFiles:
         self._known = {name: _Known(one, -1, -1) for name, one in (positions or {}).items()}
         self.counters = EventCounters()
         self.directories: tuple[str, ...] = ()
-        """Where the files of the last `read` are, for whoever wants to watch them."""
+        """Where the files of the last `read` are, for a watch."""
 
     @property
     def positions(self) -> dict[str, FilePosition]:

@@ -45,7 +45,7 @@ class Watch:
     """Calls `wake`, from a thread of its own, when the file at `path` may have changed.
 
     It watches the directory of the file, or the nearest directory above it that exists; `arm` moves it
-    nearer. It is an accelerator only: whoever uses it must also look now and then by itself, for events can
+    nearer. It is an accelerator only: its user must also look now and then, for events can
     be lost. Problems go to `on_problem`; none is raised.
     """
 

@@ -134,7 +134,7 @@ class FamilyParser(LineParser):
         return picked
 
     def _is_stale(self, picked: tuple[str, float], fields: _Fields) -> bool:
-        """Whether a bar still shows a value of before: of the validation before, or where it begins anew."""
+        """Whether a bar still shows a value of before: of the validation before, or where it begins again."""
         if is_validation(picked[0]):
             return fields.get("i") != fields.get("n")
         before = self._held

@@ -12,7 +12,7 @@ _TERMINAL: Final = re.compile(
     rb"|[()][0-9A-Z]|[=>78cDEHMNO])"
 )
 
-# A bar above that is written anew: what follows stands on another line.
+# A bar above that is written again: what follows stands on another line.
 _UP: Final = re.compile(rb"\x1b\[\d{0,3}+A")
 
 _CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9}+)?"

@@ -60,7 +60,7 @@ class RegularExpression(LineParser):
 def compile_pattern(pattern: str | None) -> SafePattern:
     """Return the pattern, compiled, and which lines it may search.
 
-    Whoever wrote it, this raises nothing but ValueError, which names the pattern, shortened: where it cannot
+    For any text this raises nothing but ValueError, which names the pattern, shortened: where it cannot
     describe a sample, is no regular expression, is too long or too slow. It costs some 20 ms of processor
     time at most. What can be said of any expression is in `safe_pattern`.
     """

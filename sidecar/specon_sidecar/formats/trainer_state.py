@@ -1,6 +1,6 @@
 """The file `trainer_state.json` of the Hugging Face Trainer: one JSON document with a list of records.
 
-The document is read line by line as it is written, with each key on a line of its own. It is written anew
+The document is read line by line as it is written, with each key on a line of its own. It is written again
 at each checkpoint, so its earlier records come again; `Format.rewritten` makes them count once.
 """
 

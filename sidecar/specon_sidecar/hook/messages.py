@@ -1,6 +1,6 @@
 """What a trainer's helper says, one JSON object a line, and what it is told. Pure.
 
-Whoever trains may run anybody's code: every text is bounded and every number finite, and what is not of this
+A trainer may run anybody's code: every text is bounded and every number finite, and what is not of this
 protocol is no message. Unknown kinds and keys are ignored, so that either side may be newer.
 """
 

@@ -1,6 +1,6 @@
 """The socket on which the trainer's helper speaks with its sidecar.
 
-Whoever connects has to show the token, is read no faster than it may speak, and holds nobody else up: what it
+A client has to show the token, is read no faster than it may speak, and holds no other up: what it
 does not read is bounded, and then it is sent away.
 """
 

@@ -455,7 +455,7 @@ class Observer:
         self._taken_up = False
 
     def _of_the_goal(self, samples: list[Sample], now: float) -> list[Sample]:
-        """Return the samples to judge by, having begun anew where the metric now has the opposite goal.
+        """Return the samples to judge by, having begun again where the metric now has the opposite goal.
 
         A loss that appears takes over from the accuracy before it: one curve of both would mean nothing.
         """

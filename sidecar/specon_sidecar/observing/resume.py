@@ -130,7 +130,7 @@ def _reader(settings: Settings, state: State | None, log: Log) -> Reader:
         try:
             return make_reader(known, options)
         except ValueError:
-            pass  # the state of another version: found out anew
+            pass  # the state of another version: found out again
     if log.kind == "later" or not log.path.exists():
         return LateReader(settings.format, options)
     return make_reader(settings.format, options)

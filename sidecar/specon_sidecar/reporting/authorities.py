@@ -1,4 +1,4 @@
-"""The authorities that may have signed the manager's certificate, read anew when their file changes.
+"""The authorities that may have signed the manager's certificate, read again when their file changes.
 
 An authority is exchanged for its successor while sidecars run; for a while both are in the file.
 """

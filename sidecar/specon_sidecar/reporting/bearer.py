@@ -1,4 +1,4 @@
-"""The bearer token that is shown to the manager, read anew when its file changes.
+"""The bearer token that is shown to the manager, read again when its file changes.
 
 Projected tokens rotate, about once an hour.
 """

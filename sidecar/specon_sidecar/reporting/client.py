@@ -37,7 +37,7 @@ _CONNECT_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 10.0
 _TURNS_SECONDS: Final = 2.0  # likewise: an answer that comes later is about turns that are over
 _GRACE_SECONDS: Final = 10.0  # beyond the wait that a long poll asks for
-# A log that says nothing for long may be read by nobody any more: it is asked for anew.
+# A log that says nothing for long may be read by nobody any more: it is asked for again.
 _OUTPUT_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=900)
 _BUSY: Final = frozenset({429, 503})
 _LONGEST_PAUSE: Final = 60.0  # that a manager may ask for

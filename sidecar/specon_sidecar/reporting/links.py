@@ -70,7 +70,7 @@ class Reporter:
             self._wake.set()
 
     def hurry(self) -> None:
-        """Look anew at what is due: the pace has changed."""
+        """Look again at what is due: the pace has changed."""
         self._wake.set()
 
     async def run(self) -> None:

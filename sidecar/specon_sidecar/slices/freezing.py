@@ -70,7 +70,7 @@ class Frozen:
         self._stopped = []
 
     def end(self) -> None:
-        """Continue everything, and end the guardian; whoever reaps children reaps it."""
+        """Continue everything, and end the guardian; the reaper of children reaps it."""
         self.go()
         self._let_go()
 

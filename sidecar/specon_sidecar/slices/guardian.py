@@ -38,7 +38,7 @@ class Guardian:
     def __init__(self, pid: int, writing: int) -> None:
         """Take the process, and the pipe by which it is told."""
         self.pid, self._writing = pid, writing
-        # Whoever cannot take in what it is told is no guardian.
+        # A guardian that cannot take in what it is told is none.
         os.set_blocking(writing, False)
 
     def told(self, stopped: Sequence[Known]) -> bool:
@@ -50,7 +50,7 @@ class Guardian:
             return False
 
     def close(self) -> None:
-        """Say no more: it continues what it was told last, and ends. Whoever reaps children reaps it."""
+        """Say no more: it continues what it was told last, and ends. The reaper of children reaps it."""
         os.close(self._writing)
 
 
@@ -84,7 +84,7 @@ def spawn_guardian() -> Guardian:
 
 
 def main() -> None:
-    """Be the guardian of whoever has the other end of standard input."""
+    """Be the guardian of the process at the other end of standard input."""
     # What ends its parent by a signal is not to end it as well.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -117,7 +117,7 @@ def _guard(reading: int) -> NoReturn:
             if end:
                 read = rest
                 stopped = [(int(pid), int(started)) for pid, started in json.loads(whole.split(b"\n")[-1])]
-    except BaseException as error:  # noqa: BLE001 - nothing may escape into the code of whoever forked
+    except BaseException as error:  # noqa: BLE001 - nothing may escape into the code that forked
         sys.stderr.write(f"the guardian of a stopped trainer: {error!r}\n")
         _continue(stopped)
     finally:

@@ -1,6 +1,6 @@
 """When a trainer runs, told for a while to come. Pure.
 
-The clock is that of whoever wrote it down: pods whose turns come from one schedule alternate on it without
+The clock is its writer's: pods whose turns come from one schedule alternate on it without
 talking to each other. A lease that nobody renews is over soon, and the trainer runs on undisturbed.
 """
 

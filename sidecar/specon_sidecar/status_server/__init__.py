@@ -1,1 +1,1 @@
-"""Kubeflow Trainer's status protocol, on loopback: whoever reports to Trainer reports to this sidecar."""
+"""Kubeflow Trainer's status protocol, on loopback: callbacks for Trainer report to this sidecar."""

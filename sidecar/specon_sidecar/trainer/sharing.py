@@ -66,7 +66,7 @@ class Sharing:
         return not self.report().why
 
     def report(self) -> Share:
-        """Return whether it can, and what it would share; looked at anew every few seconds."""
+        """Return whether it can, and what it would share; looked at again every few seconds."""
         now = time.monotonic()
         if self._judged is None or now >= self._judged[0]:
             try:

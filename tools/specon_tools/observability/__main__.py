@@ -1,6 +1,6 @@
 """`python -m specon_tools.observability DIRECTORY`: write dashboards and alert rules.
 
-`DIRECTORY` is `charts/specon/files` in this repository, or any other for whoever uses no chart.
+`DIRECTORY` is `charts/specon/files` in this repository, or any other where no chart is used.
 """
 
 import argparse

@@ -42,7 +42,7 @@ class Panel(Struct, frozen=True, kw_only=True):
 
     title: str
     text: str
-    """What it shows, for whoever points at it."""
+    """What it shows, as its tooltip."""
     queries: tuple[Query, ...]
     kind: Kind = "timeseries"
     unit: str = "short"

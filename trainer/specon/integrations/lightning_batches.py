@@ -1,6 +1,6 @@
 """What Lightning's resume leaves out in the middle of an epoch: its batches so far, and the random state.
 
-Lightning counts on, but its loader begins with the first batch of the epoch anew, in another order.
+Lightning counts on, but its loader begins with the first batch of the epoch again, in another order.
 Beside what it saves, a checkpoint here has the random state at the begin of the epoch and now. A loader
 that keeps its own state (`state_dict`) is left alone. Of several ranks no random state is set, for a
 checkpoint has that of one; their sampler is drawn by the number of the epoch.

@@ -1,4 +1,4 @@
-"""The Kubernetes backend: carries orders out by whoever owns the pods, and says what became of them."""
+"""The Kubernetes backend: has the pods' owners carry orders out, and reports what became of them."""
 
 import asyncio
 import logging

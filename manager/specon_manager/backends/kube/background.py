@@ -29,7 +29,7 @@ class Background:
         """Have the work done; without a name it is called as its function is.
 
         `endless`: it is to go on until it is cancelled, so that its mere end is a break. An errand that ends
-        for what the API server says, or does not say, is none: that is looked after by whoever sent it.
+        for what the API server says, or does not say, is none: its sender looks after that.
         """
         task = asyncio.create_task(work, name=name or name_of_coroutine(work))
         self._tasks.add(task)

@@ -14,7 +14,7 @@
    takes no harm, a guard that is there already is the same, one that is gone already is gone.
 8. What no move in flight needs is deleted: within a second of its end, and when a manager begins.
 9. Without the class, the permission (`pods/status`) or the quota for it, all is as in 1; it is said once.
-10. Whoever ranks between the job and the guards waits until the move is proven; whoever ranks above takes the
+10. Pods that rank between the job and the guards wait until the move is proven; pods that rank above take the
     room. What remains open: docs/kubernetes.md, "Room".
 """
 

@@ -61,7 +61,7 @@ class LogRelay:
         except TimeoutError:
             if request.transport is not None:
                 request.transport.abort()  # who asks twice may have stopped reading here
-            return _refuse(_UNAVAILABLE, "the log is relayed to whoever asked for it later")
+            return _refuse(_UNAVAILABLE, "the log is relayed to a later request")
         finally:
             if self._open.get(pod) is ending:
                 del self._open[pod]

@@ -2,8 +2,8 @@
 
 Only by the subresource `resize` (Kubernetes 1.33 and later), only processors, and never below what the pod's
 owner allows. Containers are not restarted: those that ask for it are left alone, and so are pods whose
-quality of service would change. What a pod requested first is written into an annotation before, so that it
-gets that back whoever leads then.
+quality of service would change. What a pod requested first is written into an annotation before, so that
+any later leader can restore it.
 """
 
 import logging

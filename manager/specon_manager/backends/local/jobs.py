@@ -98,7 +98,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     savers: Literal["lead", "all"] = "lead"
     """Who saves where they train as one: the first worker for all of them, or each worker its part."""
     resizing: Literal["restart", "live"] | None = None
-    """How the number of workers changes: all end and start anew (the default), or the others go on."""
+    """How the number of workers changes: all end and start again (the default), or the others go on."""
     job_class: Literal["trial", "best-effort"] = field(default="best-effort", name="class")
     """A trial is to start at once; best-effort jobs may be preempted for it (FitGpp)."""
     utility: Annotated[float, Meta(ge=0, le=1e15)] = 0.0

@@ -50,7 +50,7 @@ class Sharing:
 
     def __init__(self, nodes: Sequence[VirtualNode]) -> None:
         """Take the nodes; nobody is there yet."""
-        # Whoever is on has the GPU alone, as far as can be.
+        # The job that is on has the GPU alone, as far as possible.
         self._room = {node.name: 1.0 if node.gpu is not None else node.processors for node in nodes}
         self._members: dict[str, SharingPod] = {}
         self._weights: dict[str, float] = {}

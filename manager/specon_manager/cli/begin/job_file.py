@@ -132,7 +132,7 @@ def _remarks(folder: Folder, chosen: str | None, script: Script | None) -> Itera
     if others:
         yield f"other scripts that may train: {', '.join(others)}; specon init SCRIPT chooses one"
     if script is not None and script.instrumented and script.framework in {"torch", "accelerate"}:
-        yield "the script has to load its newest checkpoint when it starts: a move would begin anew otherwise"
+        yield "the script has to load its newest checkpoint when it starts: else a move loses everything"
     if script is not None and any("LOCAL_RANK" in text or "WORLD_SIZE" in text for text in script.texts):
         yield (
             "the script reads the variables of torchrun: a job of several workers needs `workers: N`, and "

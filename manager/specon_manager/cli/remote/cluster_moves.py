@@ -44,7 +44,7 @@ def row_of_migration(migration: Migrated, known: State) -> TransactionRow:
 
 
 def _wish(migration: Migrated, known: State) -> TransactionRow:
-    """Return what a Migration asks for: whoever may create one wrote that, and nobody has looked at it."""
+    """Return what a Migration asks for, unchecked: its author may be anybody with that permission."""
     if migration.job:
         return row_of_wish(known, migration.job, None, migration.targets)
     spec = migration.spec

@@ -22,7 +22,7 @@ class Promise(Struct, frozen=True):
 
 
 def _went_on(change: TransactionResult) -> bool:
-    """Whether the job went on from the checkpoint of the change, and did not begin anew."""
+    """Whether the job went on from the checkpoint of the change, and did not begin again."""
     first, saved = change.first_step_after, change.checkpoint_step
     return (
         change.state is TransactionState.SUCCEEDED

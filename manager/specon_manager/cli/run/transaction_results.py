@@ -38,7 +38,7 @@ class TransactionResult(Struct, frozen=True, kw_only=True):
     workers_before: int
     workers_after: int
     restart: bool
-    """Whether all of the job ended and started anew."""
+    """Whether all of the job ended and started again."""
     started_at: float
     ended_at: float | None
     checkpoint_step: int | None

@@ -53,7 +53,7 @@ def follow(
 
 @contextlib.contextmanager
 def _show() -> Iterator[Callable[[Course], None]]:
-    """Show the course: drawn anew on a terminal, else a line for each interval."""
+    """Show the course: drawn again on a terminal, else a line for each interval."""
     if not is_terminal():
         yield lambda course: print(_line(course), flush=True)
         return

@@ -117,7 +117,7 @@ class TextInput:
         return self._splitter.oversized
 
     def read(self, progress: Callable[[int], None]) -> Iterator[list[bytes]]:
-        """Yield the lines that are there now; a file that was replaced or shrank is read anew.
+        """Yield the lines that are there now; a file that was replaced or shrank is read again.
 
         Raises UsageError where it cannot be read.
         """

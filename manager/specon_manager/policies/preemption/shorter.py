@@ -86,7 +86,7 @@ class ShorterFirst:
             return
         allowed = preemptions_left(snapshot)
         if not allowed:
-            return  # whoever would be chosen may not be preempted: nobody is looked for
+            return  # no job may be preempted now, so none is looked for
         left = min(settings.preemption_ratio * self._expected.remaining(job) for job in waiting)
         work = min(settings.preemption_ratio * self._expected.work(job) for job in waiting)
         victims = Seen(self._victims(done, left + 2 * settings.preemption_seconds, work))

@@ -60,7 +60,7 @@ def review(
     except (AnnotationError, PodRefusedError) as error:
         return _deny(asked["uid"], _INVALID, "Invalid", str(error))
     except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
-        # Without the trace: whoever reaches the port could write as much into the log as he likes.
+        # Without the trace: with it, any caller of the port could fill the log.
         _log.error("admission of a pod in %.80s: %s", asked.get("namespace"), describe_error(error))
         said = f"specon: internal error: {type(error).__name__}: {error}"
         if entry == "gate":

@@ -1,8 +1,8 @@
-"""Reviews beside the loop: whoever sends the dearest ones that there are keeps no lease from being renewed.
+"""Reviews beside the loop: not even the most expensive ones keep the Lease from being renewed.
 
 Anybody who reaches the port may send them, without a token. So their size, the number of values in them and
 what is held of them at once are bounded before they are decoded, and they are decoded and judged in a thread
-of their own, one after the other. One that waited longer than whoever asked would is dropped.
+of their own, one after the other. One that waited longer than its caller does is dropped.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The manager's own certificate authority and certificate: what they are, and when they are renewed.
 
 Deterministic but for the keys: the time is given. A renewal of the authority takes three steps, so that at
-every moment whoever still has the old list of authorities and whoever has the new one trust what is served:
+every moment clients with the old list of authorities and clients with the new one trust what is served:
 
 1. a third of the authority's life is left: the next one is made and added to the list;
 2. a day later everybody has the new list: the certificate is signed by the next authority, which is the

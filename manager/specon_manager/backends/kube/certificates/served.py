@@ -1,4 +1,4 @@
-"""The certificate that this replica serves: loaded from a Secret or from files, and anew when they change."""
+"""The certificate that this replica serves: loaded from a Secret or from files, again when they change."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class ServedCertificate:
-    """A live SSLContext: whoever connects after `load` sees the new certificate, and others go on."""
+    """A live SSLContext: connections after `load` get the new certificate, earlier ones continue."""
 
     def __init__(self) -> None:
         self.context = _new_context()

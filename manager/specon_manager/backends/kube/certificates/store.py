@@ -125,7 +125,7 @@ class CertificateStore:
             return secret, None
 
     async def _write(self, secret: Object | None, bundle: Bundle) -> None:
-        """Create or replace the Secret as it was read: whoever was faster wins."""
+        """Create or replace the Secret as it was read: the faster writer wins."""
         self._check_fence()
         name, namespace = self._settings.secret, self._settings.namespace
         if secret is None:

@@ -3,18 +3,18 @@
 | the pod | answer |
 |---|---|
 | is none of ours, or has ended; the manager itself evicts it | it passes |
-| would be told to wait, were it not a dry run | it passes, and whoever evicts is told |
+| would be told to wait, were it not a dry run | it passes, and the caller is told |
 | ends by its move | 429: what comes next may have its name |
 | is not there, or a new one on a node that nobody empties, and that of its name was moved | 404: it is gone |
 | may not go by its disruption budget | what the API server says of that this moment, by a dry run |
-| could be moved, but nobody leads | it passes, and whoever evicts is told |
+| could be moved, but nobody leads | it passes, and the caller is told |
 | cannot be moved | it passes, with the reason |
 | can be moved, or is being moved | 429, and a wish for its move is kept |
 | was saved, and no other node can take it | it passes: its owner creates the next one |
 | has been kept for longer than `patience`, or its moves failed three times | it passes, with a warning |
 
-What became of a move counts for whoever asked for it, and goes on asking: whoever evicts the same pod hours
-later is another one, and has it moved from a checkpoint of then.
+The result of a move counts for the caller who keeps asking for it. An eviction of the same pod hours later
+is another caller's, and the pod moves from a checkpoint of then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ NAMESAKE_SECONDS: Final = 120.0
 FORGOTTEN_SECONDS: Final = 600.0
 """So long after the end of a move nobody waits for it any more; or after `patience`, where that is longer."""
 SAVED_SECONDS: Final = 600.0
-"""How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved anew."""
+"""How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved again."""
 _ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED})
 
 SILENT: Final = Answer(verdict="pass")
@@ -86,7 +86,7 @@ def review(eviction: Eviction, known: Situation, now: float) -> Answer:
         return Answer(verdict="gone", words=f"pods {eviction.name!r} not found: it was moved")
     answer = _of_pod(pod, known, now)
     if eviction.dry_run and answer.verdict == "wait":
-        # Whoever asks for a dry run would ask for ever, for nothing changes by it; and it cuts nothing short.
+        # A dry run changes nothing, so its caller would ask for ever; and it cuts nothing short.
         return Answer(verdict="pass", words=f"specon: {pod.replica} would be moved from a checkpoint first")
     return answer
 
@@ -108,7 +108,7 @@ def is_open(wish: Glance) -> bool:
 
 
 def is_put_off(pod: PodFacts, known: Situation, now: float) -> bool:
-    """Whether whoever evicts the pod is to wait for a move under way, and has not waited for too long."""
+    """Whether the caller is to wait for a move under way, and has not waited for too long."""
     wishes = _of_this_time(pod, known, now)
     if not wishes or not is_open(wishes[-1]):
         return False
@@ -161,7 +161,7 @@ def _measure_wait(wishes: Sequence[Glance], now: float) -> float:
 
 
 def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glance]:
-    """Return the wishes of whoever evicts the pod now, oldest first: the others were given up long ago."""
+    """Return the wishes of the present caller, oldest first: earlier callers gave up long ago."""
     gap = max(FORGOTTEN_SECONDS, _patience(pod, known))
     found: list[Glance] = []
     asked_again = now

@@ -1,8 +1,8 @@
 """AdmissionReviews of evictions, read and answered. Pure.
 
 The object under review is the Eviction, of policy/v1 or v1beta1, and not the pod: it has neither the pod's
-labels nor its annotations. Whether nothing is to happen is said in two places: in the request, where whoever
-evicts asked the API server for a dry run, and in the Eviction's own options for the deletion, of which the
+labels nor its annotations. A dry run is named in two places: in the request, where the caller
+asked the API server for a dry run, and in the Eviction's own options for the deletion, of which the
 request says nothing.
 
 Source: admission.k8s.io/v1, and the eviction of kube-apiserver 1.36, `core/pod/storage/eviction.go`.
@@ -30,7 +30,7 @@ class Eviction(Struct, frozen=True, kw_only=True):
     name: str
     """Of the pod."""
     uid: str = ""
-    """Of the pod, where whoever evicts means this one alone."""
+    """Of the pod, where the caller means this one alone."""
     user: str = ""
     dry_run: bool = False
 
@@ -81,7 +81,7 @@ def answered(review: str, answer: Answer) -> Object:
     """Return the AdmissionReview that says it.
 
     The status has no `retryAfterSeconds`: the API server would make a header `Retry-After` of it, upon which
-    client-go sends the same request again by itself, and whoever evicts hears nothing meanwhile.
+    client-go sends the same request again by itself, and its user hears nothing meanwhile.
     """
     words = answer.words[:_LONGEST_WORDS]
     response: Object = {"uid": review, "allowed": answer.verdict == "pass"}
@@ -97,7 +97,7 @@ def answered(review: str, answer: Answer) -> Object:
 
 
 def _answer_by_budgets(answer: Answer, words: str) -> Object:
-    """Return what the API server says of the budgets of a pod; whoever evicts looks at code and cause."""
+    """Return what the API server says of the budgets of a pod; callers look at code and cause."""
     if answer.several:
         return {"code": 500, "reason": "InternalError", "message": words}
     causes = [{"reason": "DisruptionBudget", "message": words}]

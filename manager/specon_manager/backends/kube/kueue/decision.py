@@ -32,7 +32,7 @@ class PreemptionGateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     enabled: bool = False
     patience: Annotated[float, Meta(ge=0, le=86400)] = 600.0
-    """After so many seconds the gate opens, whoever has not saved."""
+    """After so many seconds the gate opens, even if some have not saved."""
     cluster_queues: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...], Meta(max_length=1000)
     ] = ()

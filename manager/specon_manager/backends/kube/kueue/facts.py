@@ -72,7 +72,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     mark: str = ""
     """For which move we deactivated it; empty where we did not."""
     peculiar: str = ""
-    """What about it forbids to have it admitted anew, in words; empty where nothing does."""
+    """What about it forbids to have it admitted again, in words; empty where nothing does."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class Gatekeeper:
         return [judge_standing(each, request_of(workload, each), state, now) for each in asked]
 
     async def _turn(self, workload: Workload, turn: SetGate, now: float) -> bool:
-        """Open or close the gate of a Workload as it was seen; whoever was faster wins."""
+        """Open or close the gate of a Workload as it was seen; the faster writer wins."""
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         others = [
             {"name": each.name, "position": OPEN if each.open else CLOSED, "lastTransitionTime": each.since}

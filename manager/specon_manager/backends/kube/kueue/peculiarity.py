@@ -1,4 +1,4 @@
-"""What about a Workload forbids to have it admitted anew, though everything else permits it. Pure.
+"""What about a Workload forbids to have it admitted again, though everything else permits it. Pure.
 
 Sources, Kueue at ff69552e79 (August 2026): `prepareForEviction` of `pkg/workload/evict/evict.go` (admission
 checks are asked again), `FromAssignment` of `pkg/podset/podset.go` (flavors and topologies become node

@@ -68,7 +68,7 @@ def _contradictory_turns(values: Mapping[str, Any]) -> list[str]:
 
 
 def doubts(options: Options) -> list[str]:
-    """Return what is no mistake and still does nothing, in words for whoever wrote it."""
+    """Return which annotations are valid and still do nothing, in words for their author."""
     found = []
     scaled = [
         f"{PREFIX}{name}"

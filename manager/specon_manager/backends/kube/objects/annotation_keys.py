@@ -39,4 +39,4 @@ OURS: Final = "specon"
 SIGNALS: Final = f"{PREFIX}signals"
 """What we last wrote for other controllers."""
 WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, WHOLE_CPU, SIGNALS})
-"""Annotations that no user writes; on a pod that is created anew from its manifest they are no mistake."""
+"""Annotations that no user writes; on a pod that is created again from its manifest they are no mistake."""

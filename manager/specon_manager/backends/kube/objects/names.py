@@ -11,7 +11,7 @@ _LONGEST: Final = 63
 """Of a label's value, and so of a Migration's name, which labels the pod that holds room for it."""
 _HASH: Final = 8
 EARLIER_OWNER: Final = "specon.io/owner"
-"""In the template of a job as an earlier manager wrote it down, until its owner describes it anew: kind and
+"""In the template of a job as an earlier manager wrote it down, until its owner describes it again: kind and
 UID of that owner, both empty where there was none. Another one of that name has another job."""
 
 

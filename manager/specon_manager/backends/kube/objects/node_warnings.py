@@ -1,6 +1,6 @@
 """By what a node says that it is about to be emptied. Pure.
 
-- annotation: `specon.io/maintenance-at` with a time; ours, for whoever plans maintenance.
+- annotation: `specon.io/maintenance-at` with a time; ours, for those who plan maintenance.
 - cordon: `spec.unschedulable`.
 - taint: of those who remove nodes, put on before they evict: the cluster autoscaler, Karpenter, AWS' node
   termination handler, GKE.

@@ -85,7 +85,7 @@ def slim_volume(volume: Object) -> Volume:
             if key in labels
         )
         terms = (zones,) if zones else ()
-    # Whoever offers a directory of the node to many nodes has seen to it that it is the same on all of them.
+    # An author who offers a directory of the node to many nodes has made it the same on all of them.
     shared = "ReadWriteMany" in (spec.get("accessModes") or ())
     return Volume(
         name=str(metadata.get("name", "")),

@@ -58,7 +58,7 @@ class ObservingBackend:
         await self._watch.begin(state, emit)
 
     async def carry_out(self, order: Order) -> None:
-        """Refuse: whoever only looks orders nothing, and a dry run gives no orders."""
+        """Refuse: an observer orders nothing, and neither does a dry run."""
         raise RuntimeError(f"{type(order).__name__}: nothing is ordered by an observer")
 
     async def end(self) -> None:

@@ -17,7 +17,7 @@ from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS, Object
 
 _METADATA: Final = ("name", "namespace", "labels", "annotations")
-"""All that is kept: finalizers are set anew by those who want them."""
+"""All that is kept: finalizers are set again by those who want them."""
 _SET_ANEW: Final = ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy")
 """Of the specification: the first two belong to the pod that was, the others follow from its class."""
 
@@ -42,7 +42,7 @@ async def let_go(hands: Hands, replica: str, pod: PodInfo, *, grace_seconds: int
 
 
 async def bring_back(hands: Hands, replica: str, node: NodeInfo | None) -> bool:
-    """Create a bare pod again; return whether one of its name is there, whoever created it.
+    """Create a bare pod again; return whether one of its name is there, ours or another's.
 
     While the former one goes there is none yet: it is to be asked again. With `node` None it comes wherever
     the scheduler puts it. Raises RefusedError where nobody knows how to create it.

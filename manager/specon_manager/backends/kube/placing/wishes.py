@@ -34,7 +34,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     stops: bool
     """Whether nothing of it is to run now."""
     admitting: bool
-    """Whether the order admits the job: it is resumed then, whoever suspended it."""
+    """Whether the order admits the job: it is resumed then, no matter who suspended it."""
     ours: Collection[int]
     """Numbers of workers that are no edit: what it had when the change began, and what we wrote since."""
     runs: bool

@@ -56,7 +56,7 @@ def queue_info(item: Object) -> QueueInfo:
         quota=quota,
         borrow=_switch(spec, "borrow", problems),
         limit=limit,
-        # Which these are is for whoever knows the namespaces.
+        # The backend knows the namespaces, and says which these are.
         namespaces=None if selector is None else (),
         allow_trials=_switch(spec, "allowTrials", problems),
         max_utility=_utility(spec.get("maxUtility"), problems),

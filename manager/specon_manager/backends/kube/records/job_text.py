@@ -30,7 +30,7 @@ Number = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the manager last knew of a job's description; its owner tells anew what it is."""
+    """What the manager last knew of a job's description; its owner tells again what it is."""
 
     replicas: Names
     workers: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None

@@ -1,4 +1,4 @@
-"""A pause as the manager's Lease has it: an annotation, which whoever leads obeys. Pure.
+"""A pause as the manager's Lease has it: an annotation, which the leader obeys. Pure.
 
 The Lease is the one object that a leader reads every few seconds, and that a new one reads before it leads.
 """

@@ -16,15 +16,15 @@ from specon_manager.model.transactions import Kind
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself.
 
-A pod that was told so may go in *Checkpointing* too: a new leader asks anew where a checkpoint is stale.
+A pod that was told so may go in *Checkpointing* too: a new leader asks again where a checkpoint is stale.
 """
 ARRIVING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING})
 """While the successor of the present pod is awaited: its room is handed over to it before it is scheduled."""
 PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
 """While replicas are to start, and until the job has shown that it trains: one may crash meanwhile.
 
-Where all of it starts anew also while it leaves: its first pod may be created before a standby, whose webhook
-is asked for it, has seen that it may come.
+Where all of it starts again, also while it leaves: its first pod may be created before the standby whose
+webhook is asked for it has seen that it may come.
 """
 ARRIVING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING})
 """While successors of a gang that moves are awaited."""
@@ -138,7 +138,7 @@ class JobGlance(Struct, frozen=True, kw_only=True, gc=False):
 def job_glance(item: Object) -> JobGlance:
     """Return what is kept of a TrainingJob; nonsense in it is as if it were not there.
 
-    A TrainingJob speaks for replicas of its own namespace only: whoever may write there decides nothing
+    A TrainingJob speaks for replicas of its own namespace only: its writers decide nothing
     about the pods of others.
     """
     name, _ = metadata_of(item)

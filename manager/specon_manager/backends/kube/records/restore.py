@@ -408,7 +408,7 @@ def _patient(transaction: Transaction, now: float) -> Transaction:
 
 
 def _nodes_of(transactions: Collection[Transaction]) -> dict[str, Node]:
-    """Return the nodes of what is in flight, which are to be told anew: none is taken for lost before."""
+    """Return the nodes of what is in flight, which are to be told again: none is taken for lost before."""
     named = {node for each in transactions for node in (*each.before.values(), *each.after.values()) if node}
     return {name: Node(name=name, capacity=NOTHING) for name in sorted(named)}
 

@@ -209,7 +209,7 @@ def _number(name: str) -> int:
 def _job(
     recorded: Recorded, names: tuple[str, ...], whole: WholeRestored, *, settings: Settings, now: float
 ) -> Job:
-    """Return the job, described as far as that was written down, until its owner describes it anew.
+    """Return the job, described as far as that was written down, until its owner describes it again.
 
     Nothing but what is in flight goes on until then; where that was closed it rests for a while.
     """

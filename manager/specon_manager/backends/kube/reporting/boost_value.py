@@ -21,7 +21,7 @@ LOWEST, HIGHEST = -100, -1
 _HALF_SECONDS: Final = 600.0
 """A checkpoint of this age, or an end that is so near, takes half of what is left of the lowering."""
 STEADY: Final = 15
-"""A boost is written anew where it differs by at least so much."""
+"""A boost is written again where it differs by at least so much."""
 REST_SECONDS: Final = 300.0
 """And not sooner than so long after the last time, unless the job has converged or grows again."""
 
@@ -71,7 +71,7 @@ def boost_of_job(job: Job, snapshot: Snapshot) -> int | None:
 def _measure_unsaved(workers: Iterable[Replica], job: Job) -> float:
     """Return what the end of a job would throw away, seconds.
 
-    Of what trains as one whoever saved last stands for all; else the one counts that would lose the most.
+    In a gang the newest checkpoint stands for all. Of independent replicas the largest loss counts.
     """
     each = [_since_checkpoint(worker.progress) for worker in workers]
     return min(each) if job.spec.coupled else max(each)

@@ -83,7 +83,7 @@ class Api:
         self._seconds = seconds
         self._page_seconds = page_seconds
         self.reading = ReadGuard()
-        """Guards whoever reads the objects that come from here."""
+        """Guards the readers of the objects that come from here."""
 
     @classmethod
     async def connect(

@@ -1,7 +1,7 @@
 """Elects one leader among replicas of the manager, by a Lease object.
 
-The rule is client-go's, with one difference: whoever loses touch with the API server ends its work before
-anybody else may begin. Wall clocks are never compared: each replica measures on a clock of its own how long
+The rule is client-go's, with one difference: a leader that cannot reach the API server ends its work before
+another may begin. Wall clocks are never compared: each replica measures on a clock of its own how long
 the record has not changed.
 """
 
@@ -65,7 +65,7 @@ class Elector:
     ) -> None:
         """Be the candidate `identity`, which no other process has, for the Lease of that name.
 
-        Whoever takes the Lease gives it `labels` and `annotations`; what others write on it stays there.
+        The candidate writes `labels` and `annotations` when it takes the Lease; those of others stay.
         `noticed` is told of the Lease each time that it is seen, so also before this candidate leads. Raises
         ValueError where the times leave no room between one leader and the next.
         """

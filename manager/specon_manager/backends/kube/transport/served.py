@@ -22,7 +22,7 @@ async def when_served(
 ) -> None:
     """Follow the resource as soon as the server has it; `absent` is called once where it does not.
 
-    Whoever upgrades a manager before the definitions of its custom resources loses what needs them, and
+    If you upgrade a manager before the definitions of its custom resources, you lose what needs them, and
     nothing else. Until cancelled.
     """
     told = False

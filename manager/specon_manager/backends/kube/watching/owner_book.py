@@ -35,7 +35,7 @@ class OwnerBook:
         return news
 
     def changed(self, before: OwnerInfo | None, after: OwnerInfo | None) -> set[str]:
-        """Take note of an owner that came, changed or went; return the jobs that it may be told anew from."""
+        """Take note of an owner that came, changed or went; return the jobs that it may describe again."""
         jobs: set[str] = set()
         for owner in (before, after):
             if owner is not None:

@@ -191,7 +191,7 @@ def _names(job: str, owner: OwnerInfo | None, can: Capability) -> tuple[str, ...
 
 
 def _with_what_pods_say(owner: OwnerInfo, pod: Detail) -> OwnerInfo:
-    """Return the owner with whoever else is seen to manage its pods."""
+    """Return the owner with the others that are seen to manage its pods."""
     kueue, volcano = owner.kueue or pod.kueue, owner.volcano or pod.volcano
     if (kueue, volcano) == (owner.kueue, owner.volcano):
         return owner
