@@ -117,14 +117,13 @@ async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, st
     name = wanted.name()
     if wanted.id is not None and (other := _under(wanted.id, controller.state, asking)) not in {None, name}:
         return Response(409, Refused(f"id: {wanted.id!r} is that of another request, {other}"))
-    told = _find_move(controller.state, name)
-    if told is None:
-        key = wanted.id or name
-        asking[key] = name
-        try:
-            told = _find_move(await controller.record(_event(wanted, name)), name)
-        finally:
-            asking.pop(key, None)
+    key = wanted.id or name
+    asking[key] = name
+    try:
+        # Where it is known already, too: it may have begun a moment ago, and not be on record yet.
+        told = _find_move(await controller.record(_event(wanted, name)), name)
+    finally:
+        asking.pop(key, None)
     if told is None:
         return Response(503, Refused(f"{name} was asked for, and nothing is known of it"))
     if told.state == QUEUED:

@@ -113,6 +113,28 @@ async def test_no_answer_comes_before_the_commit(manager, owner, path, body, rec
     assert status in {200, 201, 202}, said  # a move waits for the first step of its job
 
 
+async def test_who_asks_again_is_not_answered_before_the_commit_either(manager, owner):
+    """What is known of the request may be a moment old: it has begun, and that is on no disk yet."""
+    await manager.running("a")
+    body = msgspec.json.encode({"replica": A, "id": "once"})
+    status, said, _ = await owner("POST", "/v1/moves", body)
+    assert status == 202, said
+    commit, held = manager.controller._memory.commit, asyncio.Event()
+
+    async def slow(state, *, acting):
+        await held.wait()
+        return await commit(state, acting=acting)
+
+    manager.controller._memory.commit = slow
+    asked = asyncio.ensure_future(owner("POST", "/v1/moves", body))
+    for _ in range(500):
+        await asyncio.sleep(0.001)
+        assert not asked.done()
+    held.set()
+    status, again, _ = await asyncio.wait_for(asked, 60)
+    assert (status, again["move"]) == (202, said["move"])
+
+
 async def test_a_sidecar_is_believed_to_have_answered_once_that_is_on_record(manager, owner, disk):
     """It keeps its answer until then."""
     await manager.running("a")
