@@ -100,7 +100,7 @@ class Report(_Message, frozen=True):
     replica: ReplicaName
     incarnation: Identifier
     session: Identifier
-    """Names the sidecar process: its sequence numbers start again."""
+    """Names the sidecar process: its sequence numbers start with it."""
     sequence: Count
     """Rises with each report of a session, so that a doubled or late one is harmless."""
     category: Category

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime as dt
+import errno
 import gzip
 import logging
 import socket
@@ -161,6 +162,33 @@ async def test_a_connection_that_comes_as_the_listener_ends_is_closed(turns):
         with contextlib.suppress(ConnectionError):
             assert await asyncio.to_thread(peer.recv, 1) == b""
     assert connections.of("127.0.0.1") == 0
+
+
+class OutOfFiles(socket.socket):
+    """Refuses its first connection as a process does that has no descriptor left."""
+
+    refusals = 1
+
+    def accept(self):
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+async def test_a_listener_without_descriptors_listens_on(listening, monkeypatch, caplog):
+    """It says so, waits a moment, and takes the connection that waited."""
+    listen = LimitedSite._listen
+
+    def listen_without_files(site, family, address):
+        found = OutOfFiles(fileno=listen(site, family, address).detach())
+        found.settimeout(0)
+        return found
+
+    monkeypatch.setattr(LimitedSite, "_listen", listen_without_files)
+    async with listening() as server:
+        assert (await server.tell())[0] == 204
+    assert "cannot accept connections: [Errno 24] Too many open files" in caplog.text
 
 
 async def test_an_answer_that_is_not_taken_is_given_up(connect, listening):

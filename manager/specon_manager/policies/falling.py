@@ -80,7 +80,7 @@ class Seen(Generic[T]):
         self._source, self._seen = source, list[T]()
 
     def __iter__(self) -> Iterator[T]:
-        """Begin again."""
+        """Start with the first."""
         for position in count():
             if position == len(self._seen):
                 more = list(islice(self._source, 1))

@@ -113,7 +113,7 @@ class Server:
         self._starts_of = starts_of
 
     def spare(self, is_ending: Callable[[str], bool]) -> None:
-        """Let replicas run on, in nobody's turn too, while this says that their pods end."""
+        """Let replicas run on outside of their turn while this says that their pods end."""
         self._sidecars.spare(is_ending)
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:

@@ -68,7 +68,7 @@ class SidecarDesk:
         self._is_ending: Callable[[str], bool] = ends_none
 
     def spare(self, is_ending: Callable[[str], bool]) -> None:
-        """Let replicas run on, in nobody's turn too, while this says that their pods end."""
+        """Let replicas run on outside of their turn while this says that their pods end."""
         self._is_ending = is_ending
 
     def forget_controller(self) -> None:

@@ -91,7 +91,7 @@ class Format(msgspec.Struct, frozen=True):
     goal_known: bool = True
     """Whether the metric's name tells the goal: CatBoost prints `learn` for a loss and for an accuracy."""
     rewritten: bool = False
-    """Whether its file is written again each time, so that all its samples come again and again."""
+    """Whether its file is rewritten each time, so that all its samples come again."""
     needles: tuple[bytes, ...] = ()
     """Bytes of which one is in each line that it has a use for; without any it wants to see all lines."""
     writers: str = ""

@@ -23,7 +23,7 @@ class Series:
       places nothing, and the summaries are the series.
     - A step of fewer than those of its epoch (`88/88` behind `614/614`): an evaluation.
     - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
-    - With `rewritten`, a step that is not beyond the furthest one: the file was written again.
+    - With `rewritten`, a step that is not beyond the furthest one: the file was rewritten.
     """
 
     def __init__(self, *, rewritten: bool = False) -> None:

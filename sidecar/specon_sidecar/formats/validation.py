@@ -18,7 +18,7 @@ class ValidationSeries:
     """Keeps the values of one name: of several the first one, but validation before test.
 
     Left out are a value that is the same as the one before (a bar repeats it until the next validation), and
-    one that is not beyond the furthest place, where places are given: files written again repeat them.
+    one that is not beyond the furthest place, where places are given: rewritten files repeat them.
     """
 
     def __init__(self) -> None:

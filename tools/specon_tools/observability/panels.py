@@ -42,7 +42,7 @@ class Panel(Struct, frozen=True, kw_only=True):
 
     title: str
     text: str
-    """What it shows, as its tooltip."""
+    """Its tooltip: what it shows."""
     queries: tuple[Query, ...]
     kind: Kind = "timeseries"
     unit: str = "short"

@@ -254,7 +254,7 @@ class Placeholders:
 def _list_needed(transaction: Transaction) -> list[str]:
     """Return the names of the placeholders and guards that a transaction still needs.
 
-    What version 0.1 held under another name is kept, but is held again where that is ordered again anyway.
+    What version 0.1 held under another name is kept, and held under the new name once that is ordered.
     """
     names = [guard.name for guard in guards_of(transaction)]
     if transaction.kind is not Kind.MOVE or transaction.attempt > 1 or transaction.state not in _HOLDING:

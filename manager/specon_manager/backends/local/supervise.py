@@ -39,7 +39,7 @@ MARK = "SPECON_POD"  # environment variable of every process of a pod: its incar
 # lease (`share_files`).
 HELD = frozenset({signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP})
 FIRST_RESTART_SECONDS = 0.2  # doubled for each restart of the sidecar...
-LAST_RESTART_SECONDS = 10.0  # ...up to this; a sidecar that lasted so long starts again at the first
+LAST_RESTART_SECONDS = 10.0  # ...up to this; after a sidecar that lasted so long the first delay counts again
 LEFTOVER_SECONDS = 5.0  # a killed process can hang in the kernel; its lock then outlives this supervisor
 WAKE_SECONDS = 3600.0
 ROOM_SECONDS = 1.0  # between two looks whether a full disk has room again

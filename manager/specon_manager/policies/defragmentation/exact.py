@@ -58,7 +58,7 @@ def cheapest(picture: Picture) -> list[Move] | None:
 
 
 def _ways(unit: Unit, nodes: int) -> list[Move]:
-    """Return every way to place a unit again; of those that differ in which of its equals goes, one."""
+    """Return every other way to place a unit; of those that differ in which of its equals goes, one."""
     open_nodes = [node for node in range(nodes) if unit.may_go_to(node)]
     best: dict[tuple[tuple[object, int], ...], Move] = {}
     choices = [sorted({home, *open_nodes}) for home in unit.homes]

@@ -125,7 +125,7 @@ class Standings:
             await self._sleep(max(_PAUSE, _REST * (time.perf_counter() - began)))
 
     def _look(self) -> None:
-        """See again who waits for whose quota, and tell of the jobs for which that matters."""
+        """Look who waits for whose quota, and tell of the jobs for which that matters."""
         queue_of = {key: each.cluster_queue for key, each in self._local.items.items()}
         queues = {queue.name: queue for queue in self._queues.items.values()}
         before, self._lines = self._lines, lines(self._workloads.items.values(), queues, queue_of)

@@ -81,7 +81,7 @@ class DueWrites:
         while self._queue and self._queue[0][0] <= now:
             due, name = heapq.heappop(self._queue)
             if self._due.get(name) != due:
-                continue  # it was put again since
+                continue  # a newer one was put since
             if name in self._busy:
                 self._push(name, now + _FIRST_PAUSE)
                 continue

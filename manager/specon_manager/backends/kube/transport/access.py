@@ -28,7 +28,7 @@ USUAL_CONNECTIONS: Final = 100
 """To one API server at once."""
 
 Load = Callable[["Configuration"], Awaitable[None]]
-"""Reads the address and the credentials into a configuration, each time again."""
+"""Reads the address and the credentials into a configuration, at each call."""
 
 
 class Access:

@@ -238,7 +238,7 @@ class Ledger:
         return events
 
     def _describe(self, job: JobPods, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
-        """Return the job as its pods, or its owner alone, describe it; None where neither does again."""
+        """Return the job as its pods, or its owner alone, describe it; None where neither has news."""
         template = None
         if owner is not None:
             asked = (owner.worker_requests, owner.ps_requests, owner.unlike)
