@@ -25,7 +25,7 @@ from msgspec import Struct
 import child
 import figure
 from figure import Figure
-from one_job import session_of
+from local_session import session_of
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.gang_proofs import Chain, chain_of
@@ -91,7 +91,7 @@ async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int, worke
     """Run the gang and move it to and fro; return the records."""
     found = list[Transaction]()
     job = msgspec.structs.replace(_JOB, workers=workers)
-    async with session_of(job, directory, nodes, _SETTINGS) as session:
+    async with session_of([job], directory, nodes, _SETTINGS) as session:
         for number in range(moves):
             target = nodes[(number + 1) % 2].name
             async with asyncio.timeout(_PATIENCE):

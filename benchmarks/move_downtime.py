@@ -19,7 +19,7 @@ from typing import NamedTuple
 import child
 import figure
 from figure import Figure
-from one_job import session_of
+from local_session import session_of
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.running import nodes_of_this_machine
@@ -67,7 +67,7 @@ class Own(NamedTuple):
 
 async def move(directory: Path, nodes: tuple[VirtualNode, ...]) -> Transaction:
     """Run the job until it was moved, and return the record of the move."""
-    async with asyncio.timeout(_PATIENCE), session_of(_JOB, directory, nodes, _SETTINGS) as session:
+    async with asyncio.timeout(_PATIENCE), session_of([_JOB], directory, nodes, _SETTINGS) as session:
         moved = asyncio.Event()
         controller = session.controller
         controller.observers.append(lambda stepped: moved.set() if stepped.after.history else None)

@@ -17,6 +17,7 @@ import defragment_cluster
 import drain_cluster
 import fair_shares
 import gang_move
+import gpu_turns
 import helper_call
 import log_relay
 import manager_memory
@@ -32,6 +33,7 @@ import time_slices
 import trainer_slowdown
 import waiting
 from figure import Figure, Measure, as_json, show
+from specon_manager.usage import UsageError
 
 BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
     "sidecar-lines": (
@@ -85,6 +87,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         blocked_worker.smallest,
     ),
     "time-slices": ("what stopping a whole trainer costs", time_slices.measure, time_slices.smallest),
+    "gpu-turns": ("what turns are worth on a GPU", gpu_turns.measure, gpu_turns.smallest),
     "starts": ("how well it is told when waiting jobs start", starts.measure, starts.smallest),
     "fair-shares": ("what two teams of equal quotas get", fair_shares.measure, fair_shares.smallest),
     "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),
@@ -108,7 +111,11 @@ def main() -> None:
     for name in arguments.names or BENCHMARKS:
         title, measure, smallest = BENCHMARKS[name]
         began = time.perf_counter()
-        measured[name] = list(smallest() if arguments.smallest else measure())
+        try:
+            measured[name] = list(smallest() if arguments.smallest else measure())
+        except UsageError as error:  # there is no GPU
+            print(f"{name}: {title}: left out: {error}\n", flush=True)
+            continue
         print(f"{name}: {title} ({time.perf_counter() - began:.0f} s)")
         show(measured[name])
         print(flush=True)

@@ -45,11 +45,11 @@ trainer = Trainer(
         learning_rate=1e-3,
         logging_steps=10,
         save_steps=1000,
-        use_cpu=True,
+        full_determinism=True,
         report_to="none",
         disable_tqdm=True,
     ),
 )
 trainer.train()
-weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+weights = b"".join(value.cpu().numpy().tobytes() for value in model.state_dict().values())
 print("weights", hashlib.sha256(weights).hexdigest()[:16], flush=True)

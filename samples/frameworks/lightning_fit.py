@@ -41,12 +41,12 @@ targets = torch.sin(inputs.sum(dim=1, keepdim=True))
 model = Network()
 trainer = lightning.Trainer(
     max_epochs=options.epochs,
-    accelerator="cpu",
+    deterministic=True,
     devices=options.devices,
     default_root_dir=options.out,
     enable_progress_bar=False,
     enable_model_summary=False,
 )
 trainer.fit(model, DataLoader(TensorDataset(inputs, targets), batch_size=8, shuffle=True))
-weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+weights = b"".join(value.cpu().numpy().tobytes() for value in model.state_dict().values())
 print("weights", hashlib.sha256(weights).hexdigest()[:16], flush=True)

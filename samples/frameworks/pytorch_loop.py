@@ -21,7 +21,8 @@ options = parser.parse_args()
 torch.set_num_threads(1)
 torch.manual_seed(1)
 rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)).to(device)
 if world > 1:
     dist.init_process_group("gloo")
 trained = DistributedDataParallel(model) if world > 1 else model
@@ -37,7 +38,7 @@ if newest.exists():
     print(f"resumed from step {step}", flush=True)
 
 while step < options.steps:
-    inputs = torch.randn(16, 16, generator=torch.Generator().manual_seed(step * world + rank))
+    inputs = torch.randn(16, 16, generator=torch.Generator().manual_seed(step * world + rank)).to(device)
     loss = torch.nn.functional.mse_loss(trained(inputs), torch.sin(inputs.sum(dim=1, keepdim=True)))
     optimizer.zero_grad()
     loss.backward()
@@ -53,5 +54,5 @@ while step < options.steps:
 
 if world > 1:
     dist.destroy_process_group()
-weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+weights = b"".join(value.cpu().numpy().tobytes() for value in model.state_dict().values())
 print("weights", hashlib.sha256(weights).hexdigest()[:16], flush=True)

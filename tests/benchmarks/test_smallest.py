@@ -18,6 +18,7 @@ LEAST = {
     "drain-cluster": 2,
     "fair-shares": 6,
     "gang-move": 9,
+    "gpu-turns": 12,
     "log-relay": 3,
     "helper-call": 5,
     "manager-memory": 2,

@@ -1,4 +1,4 @@
-"""A local manager with one job on virtual nodes, as the benchmarks of moves run it."""
+"""A local manager with few jobs on virtual nodes, as benchmarks run it."""
 
 import os
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from specon_manager.serving.session import LocalSession, SessionOptions, open_se
 
 
 def session_of(
-    job: LocalJob, directory: Path, nodes: Sequence[VirtualNode], settings: Settings
+    jobs: Sequence[LocalJob], directory: Path, nodes: Sequence[VirtualNode], settings: Settings
 ) -> AbstractAsyncContextManager[LocalSession]:
     """Return a session whose manager ends with it; `directory` is that of its state."""
     return open_session(
         SessionOptions(
             directory=directory,
-            jobs=(job,),
+            jobs=jobs,
             settings=settings,
             nodes=tuple(nodes),
             working_directory=directory.parent,
