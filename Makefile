@@ -129,6 +129,7 @@ lock: $(VENV)/.lock  ## pin anew, with hashes, what the images install: the newe
 	$(LOCK) --constraints locks/manager.txt --extra tensorboard --output-file locks/sidecar-tensorboard.txt pyproject.toml
 
 $(VENV)/.demo: pyproject.toml
+	@echo "setting up $(VENV): minutes the first time, and nothing is printed meanwhile"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your distribution's python3-venv package" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[demo]"
 	@touch $@

@@ -14,6 +14,7 @@ from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import move_objection
+from specon_manager.model.transactions import TransactionState
 from specon_manager.views.amounts import span_text
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import cut, job_label, replica_label
@@ -296,7 +297,9 @@ def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator
         if progress.category is Category.WATCHING and lasts > _WATCHING:
             yield _stays("stays-watching", label, lasts, told)
     runs = view.now - (job.trains_since or job.submitted_at)
-    due = runs > _NO_CHECKPOINT or progress.category is Category.CONVERGED  # it could be moved now
+    # It could be moved now, or a move of it waits for its first checkpoint already.
+    wanted = progress.category is Category.CONVERGED or _asked_to_save(view, job, replica)
+    due = runs > _NO_CHECKPOINT or wanted
     if job.spec.checkpointing != "none" and progress.checkpoint is None and due:
         yield Finding(
             kind="no-checkpoint",
@@ -306,6 +309,11 @@ def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator
             advice="name the folder that it saves to (specon.io/checkpoint-path, or checkpoint_path); "
             "docs/logs-and-checkpoints.md has the formats",
         )
+
+
+def _asked_to_save(view: View, job: Job, replica: Replica) -> bool:
+    rows = [row for row in view.transactions if row.job == job.name and row.replica in {None, replica.name}]
+    return any(row.state == TransactionState.CHECKPOINTING for row in rows)
 
 
 def _unread(reason: str) -> tuple[Kind, str, str]:

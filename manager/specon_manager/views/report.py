@@ -19,6 +19,7 @@ from specon_manager.views.view import View
 from specon_sidecar.counts import format_count
 
 _HOUR: Final = 3600.0
+_MINUTE: Final = 60.0
 _LISTED: Final = 20
 
 Forecasts = Mapping[str, Mapping[str, float]]
@@ -162,7 +163,7 @@ def figures(report: Report) -> list[tuple[str, str]]:
         if amount is not None
     ]
     longest = report.longest_downtime_seconds
-    most = f", at most {longest:.1f} s" if longest is not None else ""
+    most = f", at most {_downtime(longest)}" if longest is not None else ""
     unmeasured = f", not known of {format_count(report.unmeasured, 'move')}" if report.unmeasured else ""
     return [
         ("moves", f"{report.moves} succeeded" + (f" (all: {outcomes})" if outcomes else "")),
@@ -171,9 +172,14 @@ def figures(report: Report) -> list[tuple[str, str]]:
         ("freed on the nodes that were left", ", ".join(known)),
         ("jobs helped, by the forecast when it was decided", _jobs(report.helped)),
         ("jobs hurt, by the forecast when it was decided", _jobs(report.hurt)),
-        ("downtime", f"{span_text(report.downtime_seconds)} in all{most}{unmeasured}"),
+        ("downtime", f"{_downtime(report.downtime_seconds)} in all{most}{unmeasured}"),
         ("steps trained again", f"{report.steps_lost:,}"),
     ]
+
+
+def _downtime(seconds: float) -> str:
+    """Return it in one way for the sum and the longest: a sum must not read as less than its part."""
+    return f"{seconds:.1f} s" if seconds < _MINUTE else span_text(seconds)
 
 
 def _jobs(names: tuple[str, ...] | None) -> str:

@@ -106,6 +106,7 @@ def test_each_form_says_the_same_and_what_is_not_known(served, capsys, output):
     said = report(served, capsys, "-o", output)
     assert "1 succeeded (all: 1 RolledBack, 1 Succeeded)" in said
     assert "2.0 replica-hours" in said
+    assert "2.5 s in all, at most 2.5 s" in said
     assert "GPU-hours freed are not known" in said
     if output == "html":
         assert said.count("<svg ") == 2
