@@ -1,20 +1,34 @@
 """When each replica that takes turns on GPUs runs, by the weights that the policy gave. Pure.
 
 A job that a transaction is about, or of which anything ends, is not stopped: neither a checkpoint that was
-asked for, nor an end, nor the proof of a resume waits for a turn.
+asked for, nor an end, nor the proof of a resume waits for a turn. Nor is one that still loads: it hardly uses
+its GPU, and others have their turns as if it were not there.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from specon_manager.backends.turns import Schedule, Sharer, schedules
 from specon_manager.core.state import State
-from specon_manager.model.cluster import job_of
+from specon_manager.model.cluster import Job, job_of
+
+LONGEST_LOAD: Final = 120.0
+"""Seconds after which a job counts as training, though no sample of it was heard."""
 
 
 def ends_none(replica: str) -> bool:
     """Say of every replica that its pod goes on: where nobody knows of ends in advance."""
     del replica
     return False
+
+
+def is_loading(job: Job, state: State, now: float) -> bool:
+    """Whether a job runs, and no sample of it was heard since all of it does."""
+    since = job.trains_since
+    if since is None or now - since > LONGEST_LOAD:
+        return False
+    heard = (state.replicas[name].progress.step_at for name in job.spec.replicas)
+    return not any(at is not None and at >= since for at in heard)
 
 
 def turns_by_replica(
@@ -29,7 +43,10 @@ def turns_by_replica(
         for replica in here:
             if replica.leaving is not None or is_ending(replica.name):
                 spared.add(replica.job)
-            spec = state.jobs[replica.job].spec
+            job = state.jobs[replica.job]
+            if is_loading(job, state, now):
+                spared.add(job.spec.name)
+            spec = job.spec
             unit = spec.name if spec.coupled else replica.name
             weights.setdefault(unit, {})[replica.name] = replica.weight
             where.setdefault(unit, set()).add(place)

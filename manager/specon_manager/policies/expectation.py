@@ -164,8 +164,9 @@ class Expectation:
         for name in job.spec.worker_names[:1]:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
-            if progress.cpu_per_step is not None and progress.step is not None and not reserves(job.spec):
-                return progress.step * progress.cpu_per_step / self._cores(replica)
+            cost = self._cost(replica)
+            if cost is not None and progress.step is not None and not reserves(job.spec):
+                return progress.step * cost / self._cores(replica)
             return max(0.0, passed - progress.stopped)
         return passed
 
@@ -184,12 +185,13 @@ class Expectation:
             progress = replica.progress
             if progress.step is None or progress.total_steps is None:
                 continue
-            if progress.cpu_per_step is not None:
+            if (cost := self._cost(replica)) is not None:
                 left = max(0, progress.total_steps - progress.step)
-                alone = left * progress.cpu_per_step / self._cores(replica)
+                alone = left * cost / self._cores(replica)
                 return max(0.0, alone - self._measure_passed(job, replica) * self._share(replica))
             if progress.remaining_seconds is not None and progress.reported_at is not None:
-                return progress.remaining_seconds.value - self._measure_passed(job, replica)
+                passed = self._measure_passed(job, replica) * self._share(replica)
+                return max(0.0, progress.remaining_seconds.value - passed)
         return None
 
     def _measure_passed(self, job: Job, replica: Replica) -> float:
@@ -210,6 +212,12 @@ class Expectation:
         sharing = [other for other in on_node if other.phase is Phase.RUNNING]
         weights = sum(other.weight for other in sharing)
         return replica.weight / weights if weights > 0 else 0.0
+
+    def _cost(self, replica: Replica) -> float | None:
+        """Return the processor time of a step; None where it says nothing of the pace, as on a GPU."""
+        node = self._snapshot.nodes.get(replica.node or "")
+        on_gpu = node is not None and node.capacity.gpu > 0
+        return None if on_gpu else replica.progress.cpu_per_step
 
     def _cores(self, replica: Replica) -> float:
         node = self._snapshot.nodes.get(replica.node or "")

@@ -274,7 +274,7 @@ class _LocalHost:
 
     def observe(self, stepped: Stepped) -> None:
         if self._backend is not None:
-            self._backend.observe(stepped.after)
+            self._backend.observe(stepped.after, stepped.now)
 
     async def log_tail(self, replica: str) -> LogTail | None:
         return None if self._backend is None else await self._backend.log_tail(replica)

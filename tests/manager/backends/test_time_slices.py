@@ -40,6 +40,25 @@ def test_nobody_is_stopped_for_nothing(jobs):
     assert turns_by_replica(state(*jobs), NOW) == {}
 
 
+@pytest.mark.parametrize(
+    ("began", "heard", "stopped"),
+    [
+        (NOW - 5, None, False),
+        (NOW - 5, NOW - 9, False),
+        (NOW - 5, NOW - 1, True),
+        (NOW - 121, None, True),
+    ],
+    ids=["no sample yet", "none since it was started again", "it trains", "its log is silent"],
+)
+def test_who_still_loads_is_not_stopped_and_takes_no_turns_from_others(began, heard, stopped):
+    """It hardly uses the GPU: its start does not wait for turns, and the other has the GPU meanwhile."""
+    job_b, [replica] = PAIR[1]
+    job_b = msgspec.structs.replace(job_b, trains_since=began)
+    progress = msgspec.structs.replace(replica.progress, step_at=heard)
+    late = job_b, [msgspec.structs.replace(replica, progress=progress)]
+    assert set(turns_by_replica(state(PAIR[0], late), NOW)) == ({A, B} if stopped else set())
+
+
 def test_ranks_on_several_nodes_run_at_the_same_time():
     """Each of them has the turns of its job."""
     wide = job("wide", "G", weight=LOW, on=("node-1", "node-2"))

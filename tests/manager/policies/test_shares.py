@@ -11,6 +11,7 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.progress import ProgressSettings
 from specon_manager.policies.shares import Shares
+from specon_sidecar.classify.curve import Estimate
 from support.decisions.expected import in_place, left_alone, served, sharing, worlds
 from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
@@ -87,6 +88,28 @@ def test_the_one_with_the_least_left_goes_first_and_the_others_hardly_run():
     layout = cluster(("0", 300.0, 1.0), ("0", 100.0, 1.0), ("0", 200.0, LOW), ("1", 900.0, 1.0), nodes=2)
     assert weights(layout) == {"a": LOW}
     assert weights(layout, ProgressSettings(low_weight=0.5)) == {"a": 0.5, "c": 0.5}
+
+
+def test_on_a_gpu_time_counts_and_not_what_a_processor_does_meanwhile():
+    """A trainer that waits for its GPU uses little of a processor, or all of one, whatever a step takes."""
+    layout = in_place(Layout(nodes_of(1, cpu=16.0, memory=8.0, gpu=1.0)))
+    for name, seconds, cost in (("a", 300.0, 0.01), ("b", 200.0, 5.0)):
+        layout.add(sharing(name), "0", trains_since=NOW - 500)
+        left = Estimate(value=seconds, uncertainty=0.0)
+        told = Progress(
+            step=50,
+            total_steps=150,
+            cpu_per_step=cost,
+            remaining_seconds=left,
+            reported_at=NOW,
+            stopped=490.0,
+        )
+        layout.change(f"{name}/worker/0", progress=told)
+    assert weights(layout) == {"a": LOW}
+    snapshot = layout.snapshot
+    expected = Expectation(snapshot, prior_seconds=600.0)
+    assert [expected.remaining(job) for job in snapshot.jobs.values()] == [300.0, 200.0]
+    assert [expected.attained(job) for job in snapshot.jobs.values()] == [10.0, 10.0]
 
 
 def test_of_equals_the_older_goes_first():

@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
+from specon_manager.backends.local.backend import LocalBackend, LocalSettings
 from specon_manager.backends.local.jobs import LocalJob, job_spec
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.sharing import Sharing, member
 from specon_manager.model.resources import Resources
 from specon_sidecar.slices.lease import Lease
+from support.decisions import gpu_shares
 
 LOW = 0.02
 
@@ -175,3 +178,22 @@ async def test_news_is_told_at_once(scene):
     keeping.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await keeping
+
+
+@pytest.mark.parametrize(("gpu", "spared"), [("0", {"default/new"}), (None, set())])
+def test_on_a_gpu_who_still_loads_is_not_stopped(tmp_path, monkeypatch, gpu, spared):
+    """It hardly uses the GPU; where processors are shared, to load is work like any other."""
+    told = []
+    monkeypatch.setattr(Sharing, "spare", lambda _, jobs: told.append(set(jobs)))
+    settings = LocalSettings(
+        directory=tmp_path,
+        nodes=(VirtualNode("node-1", (0,), gpu),),
+        working_directory=tmp_path,
+        environment={},
+        samples=tmp_path,
+    )
+    backend = LocalBackend(settings, manager_url=str, token=lambda *_: "")
+    new, replicas = gpu_shares.job("new")
+    new = msgspec.structs.replace(new, trains_since=gpu_shares.NOW - 5)
+    backend.observe(gpu_shares.state(gpu_shares.job("old"), (new, replicas)), gpu_shares.NOW)
+    assert told == [spared]
