@@ -1,8 +1,8 @@
 """When each replica that takes turns on GPUs runs, by the weights that the policy gave. Pure.
 
 A job that a transaction is about, or of which anything ends, is not stopped: neither a checkpoint that was
-asked for, nor an end, nor the proof of a resume waits for a turn. Nor is one that still loads: it hardly uses
-its GPU, and others have their turns as if it were not there.
+asked for, nor an end, nor the proof of a resume waits for a turn. Nor is one that begins: while it loads it
+hardly uses its GPU, and others have their turns as if it were not there.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from specon_manager.backends.turns import Schedule, Sharer, schedules
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, job_of
 
-LONGEST_LOAD: Final = 120.0
-"""Seconds after which a job counts as training, though no sample of it was heard."""
+LONGEST_BEGINNING: Final = 120.0
+"""Seconds after which a job has its turns like any other, whatever is known of it."""
 
 
 def ends_none(replica: str) -> bool:
@@ -22,13 +22,21 @@ def ends_none(replica: str) -> bool:
     return False
 
 
-def is_loading(job: Job, state: State, now: float) -> bool:
-    """Whether a job runs, and no sample of it was heard since all of it does."""
+def is_beginning(job: Job, state: State, now: float) -> bool:
+    """Whether a job loads, or has made so few steps that nobody knows yet what it has left.
+
+    In the turns that are left to a newcomer its sidecar would learn that after minutes, and the policy with it.
+    A log that names no total never tells.
+    """
     since = job.trains_since
-    if since is None or now - since > LONGEST_LOAD:
+    if since is None or now - since > LONGEST_BEGINNING:
         return False
-    heard = (state.replicas[name].progress.step_at for name in job.spec.replicas)
-    return not any(at is not None and at >= since for at in heard)
+    heard = [
+        told
+        for name in job.spec.replicas
+        if (told := state.replicas[name].progress).step_at is not None and told.step_at >= since
+    ]
+    return all(told.total_steps is not None and told.remaining_seconds is None for told in heard)
 
 
 def turns_by_replica(
@@ -44,7 +52,7 @@ def turns_by_replica(
             if replica.leaving is not None or is_ending(replica.name):
                 spared.add(replica.job)
             job = state.jobs[replica.job]
-            if is_loading(job, state, now):
+            if is_beginning(job, state, now):
                 spared.add(job.spec.name)
             spec = job.spec
             unit = spec.name if spec.coupled else replica.name

@@ -6,6 +6,7 @@ import pytest
 from specon_manager.backends.time_slices import turns_by_replica
 from specon_manager.model.cluster import Leaving
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_sidecar.classify.curve import Estimate
 from support.decisions.gpu_shares import NOW, job, node, state
 
 A, B = "default/a/worker/0", "default/b/worker/0"
@@ -41,21 +42,30 @@ def test_nobody_is_stopped_for_nothing(jobs):
 
 
 @pytest.mark.parametrize(
-    ("began", "heard", "stopped"),
+    ("began", "heard", "total", "left", "stopped"),
     [
-        (NOW - 5, None, False),
-        (NOW - 5, NOW - 9, False),
-        (NOW - 5, NOW - 1, True),
-        (NOW - 121, None, True),
+        (NOW - 5, None, None, None, False),
+        (NOW - 5, NOW - 9, 100, 9.0, False),
+        (NOW - 5, NOW - 1, 100, None, False),
+        (NOW - 5, NOW - 1, 100, 9.0, True),
+        (NOW - 5, NOW - 1, None, None, True),
+        (NOW - 121, None, None, None, True),
     ],
-    ids=["no sample yet", "none since it was started again", "it trains", "its log is silent"],
+    ids=["it loads", "it loads again", "few steps", "its rest is known", "its log names no total", "silent"],
 )
-def test_who_still_loads_is_not_stopped_and_takes_no_turns_from_others(began, heard, stopped):
-    """It hardly uses the GPU: its start does not wait for turns, and the other has the GPU meanwhile."""
+def test_who_begins_is_not_stopped_and_takes_no_turns_from_others(began, heard, total, left, stopped):
+    """Its start needs no GPU and waits for no turn; then it trains until what it has left is known."""
     job_b, [replica] = PAIR[1]
-    job_b = msgspec.structs.replace(job_b, trains_since=began)
-    progress = msgspec.structs.replace(replica.progress, step_at=heard)
-    late = job_b, [msgspec.structs.replace(replica, progress=progress)]
+    progress = msgspec.structs.replace(
+        replica.progress,
+        step_at=heard,
+        total_steps=total,
+        remaining_seconds=None if left is None else Estimate(value=left, uncertainty=0.0),
+    )
+    late = (
+        msgspec.structs.replace(job_b, trains_since=began),
+        [msgspec.structs.replace(replica, progress=progress)],
+    )
     assert set(turns_by_replica(state(PAIR[0], late), NOW)) == ({A, B} if stopped else set())
 
 

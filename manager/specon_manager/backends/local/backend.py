@@ -33,7 +33,7 @@ from specon_manager.backends.local.pod_files import (
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.sharing import Sharing, member
-from specon_manager.backends.time_slices import is_loading
+from specon_manager.backends.time_slices import is_beginning
 from specon_manager.core.state import State
 from specon_manager.model.accelerators import OWN_LABEL
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
@@ -149,15 +149,15 @@ class LocalBackend:
     def observe(self, state: State, now: float) -> None:
         """Look at the state after a step: some jobs are not stopped for others.
 
-        Those that a transaction is about, and on GPUs those that still load (on processors, loading is work).
+        Those that a transaction is about, and on GPUs those that begin (on processors, loading is work).
         """
         on_gpus = {
             replica.job
             for replica in state.replicas.values()
             if replica.node in self._nodes and self._nodes[replica.node].gpu is not None
         }
-        loading = {name for name in on_gpus if is_loading(state.jobs[name], state, now)}
-        self._sharing.spare({each.job for each in state.transactions.values()} | loading)
+        beginning = {name for name in on_gpus if is_beginning(state.jobs[name], state, now)}
+        self._sharing.spare({each.job for each in state.transactions.values()} | beginning)
 
     async def evict_all(self, grace_seconds: float) -> None:
         """End every pod that runs, trainers by SIGTERM first; return once nothing of them is left.

@@ -181,7 +181,7 @@ async def test_news_is_told_at_once(scene):
 
 
 @pytest.mark.parametrize(("gpu", "spared"), [("0", {"default/new"}), (None, set())])
-def test_on_a_gpu_who_still_loads_is_not_stopped(tmp_path, monkeypatch, gpu, spared):
+def test_on_a_gpu_who_begins_is_not_stopped(tmp_path, monkeypatch, gpu, spared):
     """It hardly uses the GPU; where processors are shared, to load is work like any other."""
     told = []
     monkeypatch.setattr(Sharing, "spare", lambda _, jobs: told.append(set(jobs)))
