@@ -22,6 +22,7 @@ from specon_sidecar.formats.position_keys import EPISODE, STEP_KEYS, Position, p
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, read_rank, strip, strip_terminal
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.sums import name_summed_total
 from specon_sidecar.formats.wall_time import has_stamp
 
 # All repeats are possessive or short, and no word begins within another: the time is linear in the length of
@@ -116,6 +117,7 @@ class KeyValue(LineParser):
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)
         self._any_set = options.metric is not None
+        self._sums = options.metric is None or options.metric.casefold() == "total_loss"
         self._places = Places()
         self._ranks = Ranks()
         self._layouts = Layouts()
@@ -142,9 +144,10 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
-        line = translate(line)
-        if line.startswith(_TUPLE):
-            line = line.replace(b"', ", b": ")
+        printed = translate(line)
+        if printed.startswith(_TUPLE):
+            printed = printed.replace(b"', ", b": ")
+        line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
         if not self.choice.may_count(lowered) or _SUMMARY in line or _OF_LAYER in line:
             return None
@@ -165,7 +168,14 @@ class KeyValue(LineParser):
             return None
         if len(found) > 1:
             self.choice.note(found)
-        plain = not mixed and shown is line and rank is None and time is None and b"rank" not in lowered
+        plain = (
+            not mixed
+            and shown is line
+            and line is printed
+            and rank is None
+            and time is None
+            and b"rank" not in lowered
+        )
         if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
         step, epoch, total, epochs = self._through(*read_places(text))

@@ -1,0 +1,48 @@
+"""A bare `total` is the loss where the numbers beside it add up to it, and may be parts of one."""
+
+import pytest
+
+from specon_sidecar.formats.key_value import KeyValue
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.sums import name_summed_total
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        (b"Step 50/3000 Total: 2.2005 | Recon: 1.5404 | KL: 0.6602", 2.2005),
+        (b"Iter 50 total=2.1663 rec=1.5164 kl=0.6499 lr=0.001", 2.1663),
+        (b"epoch 0 iter 50: losses: total 2.1441, seg 1.5008, dice 0.6432", 2.1441),
+        (b"Iter 50: rec 1.5252, kl 0.4358, adv 0.2179, total 2.1788", 2.1788),
+    ],
+)
+@pytest.mark.parametrize("metric", [None, "total_loss"])
+def test_the_total_is_followed_where_its_parts_stand_beside_it(line, value, metric):
+    """Before or behind it, with a sign or without; also under the name that it was shown by."""
+    sample = KeyValue(FormatOptions(metric=metric)).parse(line)
+    assert (sample.name.lower(), sample.value, sample.step) == ("total_loss", value, 50)
+
+
+def test_a_total_that_was_chosen_by_name_keeps_it():
+    """As before, where an annotation names it."""
+    sample = KeyValue(FormatOptions(metric="total")).parse(b"Iter 50 total=2.1663 rec=1.5164 kl=0.6499")
+    assert (sample.name, sample.value) == ("total", 2.1663)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"iter 5 total: 0.3000 data: 0.1000 fwd: 0.2000",
+        b"mem total: 15.78 used: 10.50 free: 5.28",
+        b"Iter 5 total=2.1788 rec=6.5365 kl=0.6536",
+        b"total 3 rec 1 kl 2",
+        b"total_time: 3.00 a: 1.00 b: 2.00",
+        b"total=0.0000 rec=0.0000 kl=0.0000",
+        b"step 10 cls_loss: 1.3806 box_loss: 0.9204 total: 2.3010",
+        b"Total: 2.20s Recon: 1.54s KL: 0.66s",
+    ],
+    ids=["times", "memory", "weighted", "counts", "another name", "nothing", "named losses", "units"],
+)
+def test_any_other_total_stays_what_it_is(line):
+    """The name alone says nothing: it may be that of a time, of memory, or of a sum with weights."""
+    assert name_summed_total(line) is line
