@@ -1,8 +1,8 @@
 """The default scheduler of Kubernetes, as the papers compare with it: one pod at a time, gangs unknown.
 
-Each pod is filtered by requests and scored by least allocation (`NodeResourcesFit`, strategy
-`LeastAllocated`, in the Kubernetes documentation). A gang of which some pods have no room holds what the
-others took; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
+The policy filters each pod by its requests and scores it by least allocation (`NodeResourcesFit`, strategy
+`LeastAllocated`, in the Kubernetes documentation). If some pods of a gang have no room, the others keep
+theirs; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
 `docs/results/kubeflow.md`.
 """
 

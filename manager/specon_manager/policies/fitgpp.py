@@ -173,7 +173,7 @@ class FittingGracePeriod:
 
 
 class Ahead:
-    """The jobs of one kind, of which the first are chosen one after the other."""
+    """The jobs of one kind; they are chosen one after the other, from the first."""
 
     def __init__(self, freed: Resources | None, names: list[Named]) -> None:
         """Take them in the order of their submission, and what the end of one frees on one node."""
