@@ -37,7 +37,7 @@ LEAVING: Final = "leave"
 
 _LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
 _MOST: Final = 1000  # requests that wait
-_NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
+_NAMED: Final = 3  # nodes for which a refusal says why they cannot take the replica
 _PASSING: Final = frozenset(
     {Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT, Refusal.JUST_STARTED}
 )

@@ -51,8 +51,8 @@ def first_round(
 ) -> list[Move]:
     """Return the moves that can begin now, at the same time.
 
-    Each has room while all others still hold theirs, and none overtakes one with which it shares a node. There
-    are at most `most`, and no node has more than `per_node`; `busy` counts those that run already, by node.
+    Each has room while all others still hold theirs, and none overtakes another on a node that they share.
+    There are at most `most`, and no node has more than `per_node`; `busy` counts those that run already.
     """
     rooms, used, passed = list(picture.rooms), dict(busy), set[int]()
     begun = list[Move]()
