@@ -1,4 +1,4 @@
-"""Many pieces of work at once: each in a process of its own, none of which outlives this one."""
+"""Many pieces of work at once: each has a process of its own, and none outlives this process."""
 
 import contextlib
 import itertools
