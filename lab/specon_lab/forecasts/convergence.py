@@ -29,7 +29,7 @@ class Convergence:
     def draw(self, job: Job, chance: Chance, done: float) -> float | None:
         """Return the part, 0 to 1, after which a job with `done` behind it converges; None: nobody will know.
 
-        The answer comes from its sidecar, else from a job of its kind or of any kind that had yet to converge.
+        The answer comes from its sidecar, else from a job of its kind, else from a job of any kind.
         """
         told = self._find_told(job)
         if told is not None and (part := _part(told, done)) is not None:

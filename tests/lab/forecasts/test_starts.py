@@ -77,7 +77,7 @@ def test_the_same_seed_draws_the_same_world():
 
 
 def test_a_world_is_played_no_further_than_its_bounds():
-    """By virtual time, by work, and by whoever has no more patience."""
+    """Virtual time, work and the patience of the caller bound it."""
     state, now = queued()
     world = Worlds(state, now, seed=0).draw(0, until=1e4)
     names = ["default/job-1", "default/job-2"]

@@ -105,7 +105,7 @@ def test_a_job_that_starves_waits_for_no_turn():
 
 
 def test_without_the_setting_nothing_is_counted_and_nobody_waits_for_a_turn():
-    """Whoever is first gets all, as ever."""
+    """The first job gets everything, as before."""
     state = cluster(a=9.0)
     state = msgspec.structs.replace(state, settings=Settings(policy="fifo"))
     state = waiting(waiting(state, 10, queue="a"), 10, queue="b", first=10)

@@ -158,7 +158,7 @@ def test_while_workers_leave_no_more_are_taken_and_others_may_start_beside_the_c
 
 
 def test_a_claim_is_redeemed_as_soon_as_there_is_room():
-    """The next calls admit the job, whoever is ahead of it by now."""
+    """The next calls admit the job, even behind jobs that are ahead of it by now."""
     claims = Gang("claims", workers=2, claim={"a": "01"})
     ahead = Gang("ahead", workers=1, utility=2)
     assert proposed({"a": 2}, claims, ahead) == [("start", "claims", {"a": "01"})]

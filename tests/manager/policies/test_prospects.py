@@ -242,7 +242,7 @@ def decided(state, now):
 
 
 def forgotten(state):
-    """Return the same with other records, of which nothing can be kept."""
+    """Return the same with other records, so that no earlier result can be kept."""
     kinds = ("nodes", "jobs", "replicas")
     anew = {
         kind: {name: msgspec.structs.replace(record) for name, record in getattr(state, kind).items()}

@@ -122,7 +122,7 @@ def test_a_victim_that_is_leaving_is_enough():
 
 
 def test_a_claim_yields_to_a_shorter_job():
-    """The room goes to whoever has the least left; the other takes what is next."""
+    """The job with the least left gets the room; the other takes the next room."""
     layout = Layout(nodes_of(1, gpu=1.0)).add(lasting("b", 200), "0", trains_since=None)
     layout.leave("b/worker/0", "preempt").add(lasting("c", 50))
     layout.claim("c", {"default/c/worker/0": "node-0"}).add(lasting("d", 20))

@@ -258,7 +258,7 @@ async def test_who_asks_a_manager_that_is_deposed_is_told_so(manager_of):
 
 
 async def test_nobody_waits_for_ever(manager):
-    """A memory that does not come back is waited for so long, and whoever asked is told to look."""
+    """The wait for a memory that does not come back is bounded, and the caller is told to look."""
 
     async def never(*arguments, **named):
         await asyncio.Event().wait()

@@ -104,7 +104,7 @@ def test_the_ways_of_a_gang_that_moves_are_bounded():
 
 
 def test_who_waits_is_in_the_queue():
-    """A job of which nothing runs, with since when; one that runs or has ended is not there."""
+    """A job that does not run is there with the time it waits since; one that runs or has ended is not."""
     cluster = WatchedCluster()
     cluster.run("a")
     cluster.now += 10

@@ -129,7 +129,7 @@ def _check_room(state: State, replica: Replica) -> None:
 
 
 def _check_owned(state: State, replica: Replica) -> None:
-    """See that what its owner places is told to end only by a transaction, and nothing of it is left over."""
+    """Check that only a transaction ends a replica that its owner places, and that none is left over."""
     job = state.jobs[replica.job]
     assert (replica.name in job.spec.replicas) != (replica.name in job.dropped), replica.name
     assert replica.phase is not Phase.FAILED, "its owner counts crashes, not we"
