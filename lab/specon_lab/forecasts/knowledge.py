@@ -76,7 +76,7 @@ class Knowledge:
 
     @cached_property
     def _idle(self) -> Sequence[float]:
-        """How long jobs occupied their nodes and did not train, seconds: of those that started once."""
+        """How long jobs that started once occupied their nodes without training, seconds."""
         found = list[float]()
         for job in self._state.jobs.values():
             if job.admitted_at is None or job.preemptions or job.hang_restarts:

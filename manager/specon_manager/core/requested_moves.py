@@ -291,7 +291,7 @@ def _purpose(request: Request) -> str:
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
-    """Return the node with the most open room of those that can take the replica, and else why none can."""
+    """Return the node with the most open room that can take the replica, else None and why none can."""
     best, most = None, -1.0
     why: list[str] = []
     for node in snapshot.ready_nodes:

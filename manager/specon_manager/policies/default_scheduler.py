@@ -130,9 +130,9 @@ def _scoring(
 
 
 def _put_back(snapshot: Snapshot, timeout: float, bound: set[str]) -> Iterator[Preempt]:
-    """End the gang that came last of those that are in part for too long: the others may fit then.
+    """End the latest gang among those that are incomplete for too long: the others may fit then.
 
-    One at a time: the next only if this one's room did not help.
+    Only one ends at a time: the next one ends only if this one's room did not help.
     """
     for job in reversed(snapshot.running):
         missing = [pod for pod in snapshot.members[job.name] if pod.phase is Phase.PENDING]

@@ -111,7 +111,7 @@ def rank(remaining: float, part: float | None, weight: float) -> float:
 
 
 class Prospects:
-    """The jobs that occupy nodes: of whom it was measured what is left, and the others.
+    """The jobs that occupy nodes: those with a measured rest, and the others.
 
     What sidecars say is looked at when somebody asks for it: between two Ticks most of them report, and where
     no job waits nobody asks.
@@ -138,9 +138,9 @@ class Prospects:
         self._active, self._at = snapshot.active_jobs, snapshot.now
         self._weight, self._factor = weight, factor
         self._works: Falling[Prospect] = Falling({}, {})
-        """Those of whom it was measured, by work."""
+        """Jobs with a measured rest, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
-        """The elastic ones of them, by what is left."""
+        """The elastic jobs among them, by what is left."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
         """Jobs with news that these three do not contain yet; None: too many to name."""
@@ -193,7 +193,7 @@ class Prospects:
 
     @property
     def others(self) -> Mapping[str, Job]:
-        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        """Jobs without a measurement, or with shared processors: what they have left may grow."""
         self._hear()
         return self._others
 
@@ -250,9 +250,9 @@ class Prospects:
             self._elastic = self._elastic.renewed(gone, elastic)
 
     def by_work(self, now: float, longer: float, others: Iterable[Left]) -> Iterator[Left]:
-        """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest.
+        """Yield the jobs with a measured rest, and these others: most work first, at equal work the oldest.
 
-        Those alone that have `longer` left, seconds.
+        Only jobs that have `longer` left, seconds, are among them.
         """
         self._hear()
         weight = self._weight

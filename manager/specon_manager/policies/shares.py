@@ -24,7 +24,7 @@ class SharesSettings(OrderSettings, Protocol):
 
     @property
     def low_weight(self) -> float:
-        """Weight of those that are not first on their node."""
+        """Weight of the jobs that are not first on their node."""
 
     @property
     def move_seconds(self) -> float:

@@ -21,7 +21,7 @@ ENDED: Final = 30
 WAYS: Final = 64
 """Replicas of a gang that moves: where each of them goes."""
 DECISIONS: Final = 40
-"""Of those that were accepted, and as many of the refused ones."""
+"""Accepted decisions that are shown, and as many refused ones."""
 StartOf = Callable[[str], ExpectedStart | None]
 """When a job is expected to start; None where nobody has said."""
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})

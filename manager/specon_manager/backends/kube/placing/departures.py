@@ -35,7 +35,7 @@ class Departures:
         self._missing_sidecars = dict(order.missing_sidecars)
         """By replica, how many of its pods were sent back for that, by earlier orders too."""
         self._sent_back: set[str] = set()
-        """UIDs of those that this order sends back."""
+        """UIDs of the pods that this order sends back."""
         self.hands: Hands = msgspec.structs.replace(tools.hands, fence=self._may_end)
         """With these what trains is told to end: only as long as that is permitted."""
         self._given_up: set[str] = set()

@@ -63,7 +63,7 @@ class Placed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: Names = ""
     added: dict[str, Names] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
-    """By the names of those that run before or after; only while it is in flight."""
+    """The replicas that run before or after it, by name; only while it is in flight."""
 
 
 # -- written -------------------------------------------------------------------------------------
