@@ -111,7 +111,7 @@ def rank(remaining: float, part: float | None, weight: float) -> float:
 
 
 class Prospects:
-    """The jobs that occupy nodes: those with a measured rest, and the others.
+    """The jobs that occupy nodes: of whom it was measured what is left, and the others.
 
     What sidecars say is looked at when somebody asks for it: between two Ticks most of them report, and where
     no job waits nobody asks.
@@ -140,7 +140,7 @@ class Prospects:
         self._works: Falling[Prospect] = Falling({}, {})
         """Jobs with a measured rest, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
-        """The elastic jobs among them, by what is left."""
+        """The elastic ones of them, by what is left."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
         """Jobs with news that these three do not contain yet; None: too many to name."""

@@ -171,7 +171,7 @@ def _witnesses(
     after: Mapping[str, str],
     replicas: Mapping[str, Replica],
 ) -> dict[str, Witness]:
-    """Return the replicas whose checkpoints count for the ones that end: the savers, or each for itself."""
+    """Return whose checkpoints stand for what is to end: of those that save for all, or of each by itself."""
     workers = job.spec.worker_names
     if isinstance(proposal, AdmitGang):
         return {}
