@@ -272,7 +272,7 @@ async def test_a_pause_and_a_standby_are_said(visit_to, busy):
 
 
 async def test_a_large_cluster_fits_the_page(visit_to):
-    """Of 10,000 replicas on 400 nodes the page has a part, and says of what it has none."""
+    """The page shows a part of 10,000 replicas on 400 nodes, and says what it leaves out."""
     cluster = WatchedCluster()
     cluster.state = crowd(10_000)
     async with visit_to(cluster) as visit:

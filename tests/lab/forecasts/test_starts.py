@@ -48,7 +48,7 @@ def test_nineteen_equally_likely_times_have_their_extremes_as_interval():
 
 
 def test_the_interval_of_draws_from_one_distribution_holds_what_it_says():
-    """Of as many truths drawn like the worlds 87 to 93 of 100 lie within."""
+    """If truths are drawn like the worlds, 87 to 93 of 100 lie within the interval."""
     rng = Random(0)
     inside = 0
     for _ in range(3000):
@@ -174,7 +174,7 @@ def test_where_order_may_turn_everybody_is_played():
 
 
 def test_assumptions_say_who_is_taken_to_come():
-    """Of three jobs nobody can say at which rate others come."""
+    """Three jobs are too few to tell the rate at which others come."""
     state, now = queued()
     state = under("srpt", state)
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]

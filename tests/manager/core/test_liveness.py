@@ -559,7 +559,7 @@ def test_one_that_cannot_save_keeps_all_of_them_running():
 
 
 def test_scaling_in_asks_those_that_leave():
-    """Of replicas that train by themselves the others are not disturbed."""
+    """If replicas train by themselves, the others are not disturbed."""
     cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
     cluster.sidecars_answer = False
     with registered(cluster.proposed):

@@ -97,7 +97,7 @@ def test_what_a_report_does_not_say_is_kept_where_it_still_holds(cluster):
 
 @pytest.mark.parametrize("sequence", [5, 4, 0])
 def test_a_doubled_or_late_report_changes_nothing(cluster, sequence):
-    """Of one session only a higher number is news."""
+    """Within one session only a higher number is news."""
     tell(cluster, report(5, last=seen(step=50)))
     before = cluster.state
     tell(cluster, report(sequence, last=seen(step=40), category=Category.CONVERGED))

@@ -60,7 +60,7 @@ def test_the_order_is_that_of_inserting_one_job_after_the_other(wanted):
 
 
 def test_a_requirement_adds_shares_of_a_node():
-    """Of the parameter servers and the workers asked for; as printed it adds cores and bytes."""
+    """It adds those of parameter servers and requested workers; as printed it adds cores and bytes."""
     spec = Gang("j", ps=1, workers=3, cpu=1, memory=10, gpu=1).spec()
     assert requirement(spec, WHOLE, DEFAULT) == pytest.approx(4 * (0.1 + 0.1 + 0.25))
     assert requirement(spec, WHOLE, LITERAL) == pytest.approx(4 * 11)

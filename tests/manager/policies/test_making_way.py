@@ -61,7 +61,7 @@ def test_the_default_policy_orders_it_where_processors_are_short():
     ("why", "layout"),
     [
         ("nobody there grows", full(growing=0, converged=4)),
-        ("whoever grows has a limit at what it requests", full(bursts=False)),
+        ("the growing job is limited to its requests", full(bursts=False)),
         ("nobody has converged", full(growing=4, converged=0)),
         ("there is one node", full(nodes=1)),
         ("it saves nothing", full(checkpointing="none")),

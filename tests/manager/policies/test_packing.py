@@ -106,7 +106,7 @@ def test_nothing_is_taken_where_not_all_of_it_fits():
 
 @pytest.mark.parametrize(("abroad", "nodes"), [(False, [0, 0]), (True, [0, 0, 1])])
 def test_a_gang_grows_where_it_is_and_elsewhere_only_if_told(abroad, nodes):
-    """Of four that want to join two have room beside the first."""
+    """Four workers want to join, and two have room beside the first."""
     snapshot = occupied(2, 3).add(spec_of("j", 4, min_workers=1)).snapshot
     gang, idle = gang_of(snapshot.jobs["default/j"], snapshot), Idle(snapshot, choice="first-fit")
     placement = place_tightly(gang.servers, gang.workers, 1, idle)

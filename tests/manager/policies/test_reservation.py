@@ -42,7 +42,7 @@ def full(*seconds, workers=4):
 
 
 def test_room_is_kept_where_it_is_expected_first():
-    """Of three nodes that on which the job with the least left runs."""
+    """The reserved node of three is the one with the job that has the least left."""
     assert reserved(full(500.0, 100.0, 300.0).add(spec_of("j", 2)), "j") == "worker/0@1 worker/1@1"
 
 

@@ -99,7 +99,7 @@ def test_the_shortest_starts_first_and_shorter_ones_fill_what_is_left():
 
 
 def test_a_shorter_job_takes_the_place_of_a_longer_one():
-    """Of two that run, the one with the most left leaves; its room is kept for the shorter."""
+    """The running job with the most left leaves; its room is kept for the shorter one."""
     layout = Layout(nodes_of(2, gpu=1.0)).add(lasting("a", 100), "0", **JUST_STARTED)
     layout.add(lasting("b", 200), "1", **JUST_STARTED).add(lasting("c", 50))
     assert done(layout) == [("Preempt", "b", ""), ("Claim", "c", "worker/0@1")]

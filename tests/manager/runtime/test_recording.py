@@ -212,7 +212,7 @@ async def test_nothing_is_ordered_while_there_is_no_room(manager, disk, caplog):
 
 
 async def test_a_long_wait_for_room_fills_no_memory(manager, disk):
-    """Of what is measured again and again the latest is kept for each node."""
+    """Of repeated measurements, the queue keeps only the latest for each node."""
     disk.full = True
     manager.controller.post(job("a"))
     await _until(lambda: manager.controller.stalled)

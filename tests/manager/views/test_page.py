@@ -145,7 +145,7 @@ def test_the_headline_is_that_of_what_was_summed_up():
 
 
 def test_refusals_do_not_crowd_out_what_was_done():
-    """Of a thousand refusals after one order the page has the order and the newest refusals."""
+    """After one order and a thousand refusals, the page has the order and the newest refusals."""
     made = Decision(at=1.0, replica="default/a/worker/0", policy="p", proposal="Migrate n", reason="why")
     refused = [
         msgspec.structs.replace(made, at=2.0 + number, refusal=Refusal.NO_ROOM) for number in range(1000)
@@ -159,7 +159,7 @@ def test_refusals_do_not_crowd_out_what_was_done():
 
 
 def test_a_large_cluster_gives_a_bounded_picture():
-    """Of 10,000 replicas the most interesting have rows; all are counted, and what is missing is said."""
+    """The most interesting of 10,000 replicas have rows; all are counted, and the rest is a number."""
     shown = view(crowd(10_000), 100.0)
     assert len(shown["replicas"]) == page_view.REPLICAS
     assert shown["left_out"] == {

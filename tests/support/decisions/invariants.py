@@ -125,7 +125,7 @@ def _check_room(state: State, replica: Replica) -> None:
         assert replica.node is not None
         members = (state.replicas[name] for name in state.jobs[replica.job].spec.replicas)
         goes_on = any(member.active for member in members) or state.transactions_of(replica.job)
-        assert goes_on, f"{replica.name} keeps room for a job of which nothing is there"
+        assert goes_on, f"{replica.name} keeps room for a job without a replica on a node"
 
 
 def _check_owned(state: State, replica: Replica) -> None:

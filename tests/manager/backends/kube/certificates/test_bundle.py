@@ -79,7 +79,7 @@ def test_what_is_due_depends_on_what_is_left(days, step):
 
 
 def test_another_name_needs_another_certificate():
-    """Of the same authority."""
+    """The same authority signs it."""
     bundle = make_bundle(NAMES, NOW)
     names = (*NAMES, "localhost", "10.0.0.7")
     assert next_step(bundle, names, NOW) == "leaf"

@@ -204,7 +204,7 @@ async def test_a_request_is_withdrawn_by_its_deletion_while_it_waits(memories, m
     [("default/nobody", "there is no job default/nobody"), (JOB, "its owner forbids moves")],
 )
 async def test_a_refusal_is_told_in_words(memories, manager, job, words):
-    """Of a job that is not there, or that must not move; no TrainingJob hears of it."""
+    """The refused job does not exist, or must not move; no TrainingJob changes."""
     spec = manager.state.jobs[JOB].spec
     manager.post(ev.JobObserved(msgspec.structs.replace(spec, migratable=False)))
     await ask(memories, job=job)
