@@ -109,7 +109,7 @@ def _uid(what: str) -> str:
 
 
 class _Template:
-    """An object with marks in it, of which only the parts that have some are made anew."""
+    """An object with marks in it; only the parts with marks are made again."""
 
     def __init__(self, value: Object) -> None:
         self._value = value

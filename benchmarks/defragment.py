@@ -3,8 +3,8 @@
 `python benchmarks/defragment.py [--json FILE]`. Each pod has half of a node for itself, and the job that
 waits needs whole nodes, more than are empty: as gangs of ten pods each, as single pods, and where nothing may
 be moved.
-Times are processor time. Beside the plan stands a Tick in which it is begun, one of which it is known that
-nothing can be done, and one in which nothing waits, each as a multiple of the same Tick without it.
+Times are processor time. Beside the plan stand three Ticks: one that begins the plan, one that knows that
+nothing can be done, and one in which nothing waits. Each is a multiple of the same Tick without the plan.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What two teams of equal quotas get while both wait for room, one of which asks for four times as much.
+"""What two teams of equal quotas get while both wait for room and one asks for four times as much.
 
 `python benchmarks/fair_shares.py [--json FILE]`. Simulated, so the figures are the same everywhere.
 GPU-seconds count from the beginning to the last moment at which jobs of both teams wait. A fair part is half

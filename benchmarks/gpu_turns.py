@@ -1,4 +1,4 @@
-"""What turns are worth to two jobs on one GPU, each of which would keep it busy.
+"""What turns are worth to two jobs on one GPU, where each alone would keep it busy.
 
 `python benchmarks/gpu_turns.py [--quick] [--json FILE]`. First two trainers without a manager: each alone,
 both at once as the driver shares the GPU, and both in turns, stopped and continued as a sidecar does it.

@@ -38,7 +38,7 @@ from specon_manager.policies.table import policy_named
 
 POSITIONS = (1, 2, 4, 8, 16, 32)
 LATEST = 64
-"""Waits of which the moving average is taken, as many as durations are remembered."""
+"""Waits in the moving average, as many as durations are remembered."""
 SHORTEST = 60.0
 """Errors of what starts sooner are relative to this, seconds."""
 _POLLUX = "pollux/workloads/workload-{}.csv:elastic=false,limit=110,nodes=8,start={}"

@@ -32,7 +32,7 @@ def files_by_class(package: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_two_classes_of_a_package_have_one_name(package):
-    """Whoever reads `Queued` in one file need not ask which of two it is."""
+    """A reader of `Queued` in one file need not ask which of two it is."""
     found = files_by_class(ROOT / package)
     assert found, f"{package} has no classes: it stands elsewhere by now"
     assert {name: files for name, files in found.items() if len(files) > 1 and name not in ALLOWED} == {}

@@ -1,4 +1,4 @@
-"""Many pieces of work at once: each in a process of its own, none of which outlives this one."""
+"""Many pieces of work at once: each has a process of its own, and none outlives this process."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DIED: Final = "a process of the simulation died (out of memory?); fewer --jobs may help"
 
 OnProgress = Callable[[Sequence[float], Collection[int]], None]
-"""Called often with the done fraction of each task, and with the numbers of those that are over."""
+"""Called often with the done fraction of each task, and with the numbers of the finished tasks."""
 Note = Callable[[float], None]
 """What a piece of work tells its done fraction."""
 

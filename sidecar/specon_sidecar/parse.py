@@ -14,7 +14,7 @@ CheckpointKind = Literal["periodic", "hook", "file", "http", "signal", "sigterm"
 _SIGNALS: Final = ("USR1", "USR2", "HUP", "INT", "ALRM", "WINCH")
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_TEXT: Final = 4096
-_MAX_SOCKET: Final = 107  # of the kernel's 108 bytes, the last one of which ends the path
+_MAX_SOCKET: Final = 107  # the kernel has 108 bytes, and the last one ends the path
 
 
 class CheckpointMode(NamedTuple):

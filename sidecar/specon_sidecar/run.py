@@ -59,7 +59,7 @@ _FAREWELL_SECONDS: Final = (
 )
 
 _OFFER_SECONDS: Final = 10.0  # to verify a checkpoint that the trainer waits to go on from
-_REMEMBER_SECONDS: Final = 15.0  # of those that the trainer waits: for a manager that says from where
+_REMEMBER_SECONDS: Final = 15.0  # part of that wait: for a manager that says which checkpoint to use
 _RETRY_SECONDS: Final = 0.1
 _SCAN_SECONDS: Final = 1.0
 _LOOKS: Final = 0.02  # of an interval: between two looks whether it is over, where the trainer was stopped

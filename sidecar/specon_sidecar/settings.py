@@ -38,7 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `stdout` is what the trainer prints, as the manager relays it.
     """
     log_container: str | None = None
-    """Of which container of this pod the standard output is relayed."""
+    """The container of this pod whose standard output the manager relays."""
     format: str = "auto"
     """Name of a log format of `formats`, or `auto`."""
     pattern: str | None = None
@@ -163,7 +163,7 @@ _OPTIONS: Final = (
     _Option("--hook", "Unix socket for the trainer's helper; its token is beside it", parse.socket_path),
     _Option(
         _REPEATED,
-        "what outlives the trainer, or none: where a checkpoint lies of which its helper tells; repeatable"
+        "what outlives the trainer, or none: the checkpoints that its helper announces lie there; repeatable"
         " (anywhere)",
         parse.volumes,
     ),

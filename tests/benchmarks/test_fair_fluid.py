@@ -10,7 +10,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.mark.parametrize(("quiet_jobs", "part"), [(64, 0.5), (8, 0.25)])
 def test_a_team_gets_half_or_what_its_jobs_can_use(monkeypatch, quiet_jobs, part):
-    """Of 32 GPUs; what it cannot use goes to the other."""
+    """The cluster has 32 GPUs; the other team gets the part that it cannot use."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import fair_shares  # noqa: PLC0415 - it is no package
 

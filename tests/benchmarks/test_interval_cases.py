@@ -56,7 +56,7 @@ def test_an_interval_that_holds_needs_no_factor_above_1(cases, case):
 
 
 def test_the_factor_is_that_which_ninety_of_a_hundred_need_no_more_than(cases, case):
-    """Of 9 the largest, of 19 the second largest: the new case counts as the worst."""
+    """It is the largest of 9 and the second largest of 19: the new case counts as the worst."""
     known = [case(200.0 + cases.SAME + 10.0 * number) for number in range(19)]
     assert cases.calibrate(known) == known[17].needed
     assert cases.calibrate(known[:9]) == known[8].needed

@@ -191,7 +191,7 @@ def test_images_have_versions(objects, pod):
 
 
 def test_a_digest_wins_over_a_tag():
-    """For whoever wants to run exactly what was checked."""
+    """It is for users who want to run exactly what was checked."""
     digest = "sha256:" + "0" * 64
     objects = render({"image": {"tag": "1", "digest": digest}})
     (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]

@@ -151,7 +151,7 @@ def _others(stage: Stage, first: ev.ReplicaStarted) -> list[ev.ReplicaStarted]:
 
 
 async def test_gone_is_said_when_nothing_of_it_is_left(stage: Stage):
-    """However long it takes to end, and whatever of it takes long."""
+    """The report waits however long the end takes, and whichever part of it takes long."""
     await stage.begin()
     started = await stage.running(slow_to_end=True)
     assert await stage.left(started.incarnation)

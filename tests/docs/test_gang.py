@@ -86,7 +86,7 @@ def gang(loop, tmp_path):
 
 
 def test_a_gang_that_is_asked_saves_pauses_together_and_trains_on(gang):
-    """All ranks stand at the step that was saved, whoever was asked; a second request is answered, too."""
+    """All ranks stop at the saved step, no matter which rank was asked; a second request is answered, too."""
     gang.until(lambda: min(gang.trained()) > 3)
     pause = gang.ask[0].with_name("save.pause")
     pause.touch()

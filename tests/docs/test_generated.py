@@ -61,7 +61,7 @@ def test_each_value_of_the_chart_is_in_the_table(root):
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda each: each.name)
 def test_a_picture_shows_what_a_table_of_its_page_prints(root, picture):
-    """Another figure in the table makes another picture; whoever cannot see it gets title and figures."""
+    """Another figure in the table makes another picture; readers who cannot see it get title and figures."""
     page = (root / "docs/results" / f"{picture.page}.md").read_text()
     content = draw(page, picture)
     read = ET.fromstring(content)

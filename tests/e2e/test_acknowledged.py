@@ -17,7 +17,7 @@ KILLS = 20
 @pytest.mark.timeout(600)
 def test_a_job_survives_a_kill_right_after_its_201(stage: Stage):
     """Submitted, killed, started again: the job is there, twenty times of twenty."""
-    # Something lasts: a manager of which every job is over ends by itself, perhaps before it is asked.
+    # Something lasts: a manager without open jobs ends by itself, perhaps before it is asked.
     stage.write_jobs({"name": "first", "command": "sleep 600"})
     names: list[str] = []
     for number in range(KILLS):

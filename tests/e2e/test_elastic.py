@@ -129,7 +129,7 @@ def test_a_victim_without_a_checkpoint_stays(stage: Stage):
     preempted(stage, "--ignore-checkpoint-requests", grace_seconds=1)
     change = finish(stage, Kind.PREEMPT)
     assert change.state is TransactionState.ROLLED_BACK
-    # The sidecar and the manager both watch the clock: whoever speaks first ends it.
+    # The sidecar and the manager both watch the clock: the first to speak ends it.
     assert change.note.startswith(
         ("no checkpoint: no new checkpoint within", "no verified checkpoint in time")
     )

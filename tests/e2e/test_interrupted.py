@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 def training(stage: Stage, *arguments: str) -> Running:
-    """Start a command on a job of which nothing ends by itself soon; return once it trains and is watched."""
+    """Start a command on a job that does not end by itself soon; return once it trains and is watched."""
     stage.write_jobs(stage.job(MOVER, "--flat", "--every", "10"))
     running = stage.specon(*arguments)
     stage.eventually(lambda: list(stage.folder.rglob("checkpoints/step-*")))

@@ -84,7 +84,7 @@ def test_a_move_by_hand(operator: Operator):
 
 
 def test_a_pause_and_its_end(operator: Operator):
-    """Nothing is started or moved meanwhile, not by hand either; whoever asks is told the reason."""
+    """Nothing is started or moved meanwhile, not by hand either; a request gets the reason."""
     assert WHY in operator.json("pause", "--reason", WHY)["reason"]
     operator("migrate", MOVER, code=1)
     assert operator.errors == f"specon: the manager is paused: {WHY}\n"

@@ -35,7 +35,7 @@ def replicas(stage: Stage) -> Mapping[str, Replica]:
 
 @pytest.fixture
 def shared(stage: Stage) -> Stage:
-    """Start four jobs on two nodes, of which half are stopped at nearly any time."""
+    """Start four jobs on two nodes; at nearly any time half of the jobs are stopped."""
     long = ("--flat", "--steps", "1000000", "--step-seconds", "0.02")
     stage.write_jobs(
         *(stage.job(job, *long) for job in JOBS), policy="progress", parameters={"probe_seconds": 1.0}

@@ -61,7 +61,7 @@ def test_jobs_of_yesterday_go_on_whatever_was_in_flight(stage: Stage, state: Tra
 
 
 def test_what_only_runs_is_taken_over_without_a_step_lost(stage: Stage):
-    """Nothing of it is ended or started again."""
+    """No process of it is ended or started again."""
     stage.write_jobs(stage.job(MOVER), stage.job(NEIGHBOUR, "--flat"), policy="round-robin", parameters={})
     manager = stage.manager(hurry=False)
     stage.eventually(lambda: min(map(stage.steps_done, (MOVER, NEIGHBOUR))) > 20)

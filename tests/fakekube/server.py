@@ -243,7 +243,7 @@ def _json(body: Object, status: int = 200, headers: dict[str, str] | None = None
 
 
 def _user(request: web.Request) -> str:
-    """Return who asks: whoever does not impersonate somebody is the manager."""
+    """Return the user of a request: without impersonation it is the manager."""
     return request.headers.get("Impersonate-User", "fake")
 
 

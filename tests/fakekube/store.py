@@ -129,7 +129,7 @@ class Store:
 
     def compact(self, *kinds: Kind) -> None:
         """Forget the history (of all resources, or some): older resource versions get a 410 from now on."""
-        self.revision += 1  # so that whoever read the newest state is behind, as on a busy server
+        self.revision += 1  # so that a reader of the newest state is behind, as on a busy server
         for kind in kinds or tuple(self._logs):
             self._logs[kind] = []
             self._compacted[kind] = self.revision

@@ -118,7 +118,7 @@ def test_the_manager_starts_with_what_its_image_has(laid_out):
 
 @pytest.mark.parametrize("laid_out", FILES[1:2], indirect=True)
 def test_the_managers_image_says_where_the_simulator_is(laid_out):
-    """It decides without; whoever asks for a simulation there is told how to get one."""
+    """It decides without the simulator; a request for a simulation says how to get one."""
     answer = start(laid_out, "simulate", "--workload", "specon-mixed-20", "--policy", "progress")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.count("\n") == 1

@@ -78,7 +78,7 @@ def test_its_targets_of_make_are_there():
 
 @pytest.mark.parametrize("uses", sorted(set(USES)))
 def test_an_action_is_pinned_by_hash_or_says_why_not(uses):
-    """A tag can be moved by whoever owns the action, or has stolen it."""
+    """The owner of an action, or a thief, can move a tag."""
     if re.fullmatch(r"uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", uses):
         return
     before = TEXT[: TEXT.index(uses)].splitlines()[-2]

@@ -121,7 +121,7 @@ async def test_what_nothing_else_has_room_for_saves_and_may_go(stage):
 
 
 async def test_a_dry_run_changes_nothing_and_is_not_asked_to_come_again(stage):
-    """It is said in the address or in the Eviction itself, of which the review does not tell."""
+    """The address says it, or the Eviction itself, which the review does not show."""
     await stage.manage_and_lead()
     (replica,) = await placed(stage, "StatefulSet")
     pod = stage.pod_of(replica)
@@ -162,7 +162,7 @@ async def test_the_next_pod_of_the_name_is_not_evicted_by_who_meant_the_former_o
     status, message, _ = await stage.evict(name)
     assert (status, "not found" in message) == (404, True)
     assert stage.pod_of(replica)["metadata"]["uid"] == moved["metadata"]["uid"]
-    # Whoever means this one by its UID, or empties its node, does not mean the former one.
+    # A caller that names this pod by its UID, or empties its node, does not mean the former one.
     status, _, _ = await stage.evict(name, preconditions={"uid": moved["metadata"]["uid"]})
     assert status == 429
 
@@ -350,7 +350,7 @@ async def test_where_nobody_leads_everything_passes(stage):
 
 
 async def test_a_made_up_review_moves_within_budgets_and_evicts_nothing(stage):
-    """Whoever reaches the port may send one: what comes of it is a move from a checkpoint, once."""
+    """Anyone who reaches the port may send one: its result is a move from a checkpoint, once."""
     manager = await stage.manage_and_lead()
     (replica,) = await placed(stage, "StatefulSet")
     for _ in range(5):

@@ -39,7 +39,7 @@ def _from_one_step(stage: ClusterStage) -> int:
 
 
 async def _elsewhere(stage: ClusterStage) -> str:
-    """Add a node on which nothing of it runs."""
+    """Add a node on which no replica of the gang runs."""
     await stage.add_node("node-9")
     return "node-9"
 

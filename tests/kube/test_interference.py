@@ -86,7 +86,7 @@ async def test_a_namespace_that_is_deleted_is_let_go_and_other_moves_go_on(stage
     assert {stage.state(each) for each in spared} == {"Succeeded"}
     await stage.until(
         lambda: not [name for name in stage.leader.state.transactions if name.startswith("doomed/")],
-        "nothing of it is in flight",
+        "no change of it is in flight",
     )
 
 

@@ -98,7 +98,7 @@ async def test_a_manager_that_is_killed_in_any_state_of_such_a_move_is_succeeded
 
 
 async def test_a_workload_that_was_deactivated_for_a_move_that_nobody_knows_is_activated(stage):
-    """Whoever died had not written down more than the mark."""
+    """The manager that died had written down no more than the mark."""
     replica = await stage.make_queued("Job", "queued")
     await stage.until(lambda: stage.is_admitted("queued"), "it is admitted")
     mark = {"metadata": {"annotations": {SUSPENDED_FOR: "training/lost"}}, "spec": {"active": False}}

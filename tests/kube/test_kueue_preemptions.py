@@ -71,7 +71,7 @@ def test_every_victim_is_verified_before_it_ends(busy):
 
 
 def test_what_pauses_after_it_has_saved_loses_no_step(busy):
-    """Whoever has saved first waits for the slowest."""
+    """The first job that has saved waits for the slowest."""
     assert len(busy.lost) >= PREEMPTIONS
     assert sum(busy.lost) == 0
 
@@ -169,7 +169,7 @@ def test_a_kueue_without_the_feature_gate_preempts_as_ever():
 
 
 def test_who_does_not_lead_turns_no_gate():
-    """And whoever leads next goes on by what stands in the objects: the patience is over by then."""
+    """The next leader continues from the objects: the patience is over by then."""
     stage = KueueStage(patience=15.0)
     stage.leads = False
 

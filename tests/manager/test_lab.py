@@ -1,4 +1,4 @@
-"""The door to the lab: nothing of it is loaded before somebody asks, and its absence is told."""
+"""The door to the lab: no module of it is loaded before a command needs it, and its absence is reported."""
 
 import importlib.abc
 import subprocess

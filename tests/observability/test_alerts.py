@@ -69,7 +69,7 @@ def test_promtool_reads_the_rules():
 
 
 def test_each_alert_is_raised_and_not_raised_in_a_scene():
-    """Otherwise the run of promtool would prove nothing of it."""
+    """Otherwise the run of promtool would prove nothing about that alert."""
     scenes = yaml.safe_load(SCENES.read_text())["tests"]
     looks = [look for scene in scenes for look in scene["alert_rule_test"]]
     for alert in ALERTS:
@@ -79,7 +79,7 @@ def test_each_alert_is_raised_and_not_raised_in_a_scene():
 
 
 def test_alerts_are_raised_when_they_should_be(tmp_path):
-    """In every scene, with the words that whoever is alerted reads."""
+    """Each scene raises its alerts, with the words that the operator reads."""
     scenes = yaml.safe_load(SCENES.read_text())
     rules = {
         rule["alert"]: rule

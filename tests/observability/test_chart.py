@@ -68,7 +68,7 @@ def test_alerts_are_those_of_the_file():
 
 
 def test_alerts_can_be_left_out_labelled_and_linked():
-    """By name; with labels for whoever routes them; with the address of the runbooks."""
+    """Alerts are left out by name; labels route them; each has the address of its runbook."""
     settings = {
         "disabled": ["SpeconCheckpointTooOld"],
         "ruleLabels": {"team": "ml", "severity": "none"},

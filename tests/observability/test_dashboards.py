@@ -117,7 +117,7 @@ def test_variables_are_labels_of_what_there_is(page):
 
 
 def test_every_panel_says_what_it_shows(page):
-    """For whoever has not read the table of metrics."""
+    """A reader need not know the table of metrics."""
     for panel in page["panels"]:
         if panel["type"] != "row":
             assert len(panel["description"]) > 10, panel["title"]

@@ -49,10 +49,10 @@ MAY_BE_ZERO = {
     "Scaled workers",
     "Pods without their sidecar",
     "Replicas without series",
-    "Reports",  # of which some may be ignored
+    "Reports",  # some may be ignored
     "Silent replicas",
     "Hung replicas",
-    "Lines of training logs",  # of which some may not be parsed
+    "Lines of training logs",  # some may not be parsed
     "Crashes of replicas",
     "Share of requests that failed",
     "Events that were not written",

@@ -173,7 +173,7 @@ def test_a_queue_that_is_gone_has_no_series(metrics, registry):
 
 
 def test_series_are_bounded(metrics, registry):
-    """Of thousands of queues a hundred have series of their own; the others are counted together."""
+    """Only a hundred queues have series of their own; the others are counted together."""
     queues = {f"q{n:04}": Queue(name=f"q{n:04}", quota=Resources(cpu=1.0)) for n in range(1000)}
     state = msgspec.structs.replace(nodes(), queues=queues)
     for number in range(200):

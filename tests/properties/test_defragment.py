@@ -43,7 +43,7 @@ def trains(cluster, rounds, until=lambda: False):
 
 
 def scattered(data, policy, budgets):
-    """Return a cluster on which jobs ran, some of which have ended."""
+    """Return a cluster on which jobs ran; some have ended."""
     chosen = msgspec.structs.replace(
         SETTINGS, policy=policy, defragment="on", budgets=budgets, gate=Gate(horizon=1e6)
     )

@@ -131,7 +131,7 @@ class Owned(GangChaos):
 
     @rule(number=pick, name=st.integers(0, 12), wanted=st.none() | st.integers(0, NODES))
     def ask_for_a_move(self, *, number, name, wanted):
-        """Each is ordered or refused, once: whoever asks again under the same name changes nothing."""
+        """Each is ordered or refused, once: a repeated request under the same name changes nothing."""
         names = [*sorted(self.cluster.state.replicas), "default/nothing/worker/0"]
         identity = f"default/by-hand-{name}"
         state = self.cluster.state

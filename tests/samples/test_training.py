@@ -227,7 +227,7 @@ def test_a_checkpoint_of_another_size_is_refused(tmp_path):
 
 
 def test_a_full_disk_is_survived(tmp_path):
-    """When a checkpoint cannot be written, nothing of it stays, the log says so, and training goes on."""
+    """When a checkpoint cannot be written, no part of it stays, the log says so, and training continues."""
     small, large = ("--hidden", 8), ("--hidden", 64)
 
     def full():

@@ -48,7 +48,7 @@ def test_a_link_through_the_folder_and_out_again_is_none_either(folders):
 
 
 def test_a_link_in_a_checkpoint_to_elsewhere_spoils_it(folders):
-    """A directory of which a part is somewhere else is no checkpoint; one with its store beside it is."""
+    """A directory with a part somewhere else is no checkpoint; one with its store beside it is."""
     inside, outside = folders
     for name in ("step-1", "step-2", "blobs"):
         (inside / name).mkdir()
@@ -70,7 +70,7 @@ def test_the_one_file_may_not_be_a_link_to_elsewhere(folders):
 
 
 def test_the_folder_that_was_named_may_be_a_link(folders):
-    """Whoever writes the annotation decides where it is."""
+    """The author of the annotation decides where it is."""
     inside, outside = folders
     (inside / "run").symlink_to(outside)
     assert found(inside / "run") == ["step-9.bin"]

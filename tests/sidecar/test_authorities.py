@@ -191,7 +191,7 @@ def environment(file):
 
 
 def test_authorities_are_read_by_whoever_asks_for_them_only(tmp_path, old):
-    """A library that is imported finds none; whoever asks finds the system's, and no variable is changed."""
+    """An import as a library finds none; a request finds the system's, and no variable is changed."""
     file = tmp_path / "system.crt"
     file.write_bytes(old.pem)
     command = [sys.executable, "-c", LOOK]

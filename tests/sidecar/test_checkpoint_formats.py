@@ -202,7 +202,7 @@ def test_fifty_gigabytes_are_sampled(tmp_path):
 
 
 def test_a_large_one_that_says_nothing_of_its_size_is_read_whole(tmp_path, monkeypatch):
-    """A sample shows nothing of it; an owner's marker does."""
+    """A sample does not show its size; an owner's marker vouches for it."""
     monkeypatch.setattr("specon_sidecar.checkpoints.verify.WHOLE_BYTES", 1000)
     (tmp_path / "step-1.bin").write_bytes(bytes(10**6))
     candidate = UnverifiedCheckpoint(

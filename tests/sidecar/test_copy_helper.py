@@ -43,7 +43,7 @@ def test_what_cannot_be_copied_is_said(monkeypatch, capsys, arguments, code):
 
 
 def test_an_installation_without_the_helper_says_where_it_looked(monkeypatch, tmp_path):
-    """For whoever builds an image of his own."""
+    """It is for a user who builds an image."""
     monkeypatch.setattr(copy_helper.sys, "prefix", str(tmp_path))
     monkeypatch.setattr(copy_helper.site, "getuserbase", lambda: str(tmp_path))
     monkeypatch.setattr(copy_helper, "__file__", str(tmp_path / "a" / "b" / "c.py"))

@@ -322,7 +322,7 @@ def test_history_is_what_the_files_held_before(tmp_path):
 
 
 def test_long_history_is_read_at_its_ends(tmp_path, monkeypatch):
-    """Of a long history only the first and the last part is read, and nothing of it comes again."""
+    """Only the first and the last part of a long history are read, and no sample comes twice."""
     monkeypatch.setattr(events, "_HISTORY_BYTES", 2000)
     for begin in range(1, 400, 100):
         append(event_file(tmp_path, begin), *curve(steps=range(begin, begin + 100)))

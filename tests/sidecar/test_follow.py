@@ -225,7 +225,7 @@ def test_next_incarnation_has_the_history_without_its_proof(tmp_path, saved):
 
 
 def test_size_of_a_log_is_that_of_what_is_followed(tmp_path):
-    """Whoever starts an incarnation can tell how much of the log was there before."""
+    """The start of an incarnation can tell how much of the log was there before."""
     assert log_size(tmp_path) == log_size(tmp_path / "train.log") == 0
     path = event_file(tmp_path / "train")
     append(event_file(tmp_path / "validation"), *losses(1, 5))

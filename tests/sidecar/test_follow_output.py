@@ -78,7 +78,7 @@ async def test_the_last_line_may_lack_its_end():
 
 
 async def test_what_is_in_the_way_is_told():
-    """In the words of whoever refuses, until it can be read."""
+    """It has the words of the refusal, until the output can be read."""
     follower = OutputFollower(Outputs(), "trainer")
     assert follower.look().detail == "it was not asked for yet"
     _, _, follower = await lines_of(

@@ -109,7 +109,7 @@ def test_the_writing_of_a_checkpoint_is_no_hang():
 
 
 def test_a_pause_is_no_hang():
-    """Neither one that was asked for, nor one by whoever stopped the processes."""
+    """Neither a requested pause, nor one by someone who stopped the processes."""
     assert alarms([training(), Phase(900, paused=True), training(), Phase(20), training()]) == []
     assert alarms([training(), Phase(900, states=STOPPED), training()]) == []
 

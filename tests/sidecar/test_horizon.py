@@ -198,7 +198,7 @@ def test_confidence_falls_with_the_limit_and_with_what_is_to_come():
     ("remaining", "confidence"), [(0.0027, 0.7), (0.02, 0.977), (0.01, 0.9), (None, None)]
 )
 def test_settings_that_a_curve_can_reach_are_taken(remaining, confidence):
-    """The highest confidence is that of a run that is over, of which nothing is to come."""
+    """The highest confidence is that of a run that is over and has no gain ahead."""
     assert unreachable(remaining, confidence) == ""
     over = outlook([math.exp(-step / 5) for step in range(400)], 1.0)
     assert over.confidence(remaining or 0.02) >= (confidence or 0.7)

@@ -99,7 +99,7 @@ def test_a_missing_part_makes_it_incomplete_and_unreadable(folder, missing, word
 
 
 def test_a_marker_does_not_stand_for_a_missing_part(folder):
-    """Whoever wrote it was wrong."""
+    """Its writer was wrong."""
     (folder / "done").touch()
     watch = CheckpointWatch(folder.parent, marker="done")
     assert watch.scan(0.0)

@@ -72,7 +72,7 @@ def test_without_a_step_nothing_is_taken(given):
     ids=["nothing", "list", "bytes", "deep", "number", "many"],
 )
 def test_what_is_no_report_is_said(given):
-    """Whoever runs in the pod may send it."""
+    """Any process in the pod may send it."""
     with pytest.raises(ValueError, match=r"."):
         StatusReader().take(given)
 

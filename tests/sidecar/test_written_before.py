@@ -64,7 +64,7 @@ def test_states(tmp_path, name):
     state = load(WRITTEN / name)
     save(state, tmp_path / "state")
     then = json.loads((WRITTEN / name).read_bytes())
-    # Fields of now, of which nothing was known then.
+    # Fields of now, which did not exist then.
     then |= {"former": None, "kept": [], "gaps": []}
     then |= {"judgement": then["judgement"] | {"until_converged": None}}
     assert json.loads((tmp_path / "state").read_bytes()) == then

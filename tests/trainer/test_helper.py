@@ -51,7 +51,7 @@ def test_save_answers_the_request_and_a_regular_one_names_none(sidecar, tmp_path
 
 
 def test_own_save_answers_where_the_trainer_never_asks(sidecar, tmp_path):
-    """Of a trainer that never looks for requests the next save of its own is the answer."""
+    """A trainer that never looks for requests answers with the next save of its own."""
     specon.report(1)
     sidecar.hear()
     sidecar.say("checkpoint", request="one", pause=0)

@@ -76,7 +76,7 @@ def test_text_on_buttons_is_legible(theme):
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("sight", SIGHT)
 def test_categories_are_told_apart(theme, sight):
-    """Every two colours of categories differ by 15 units at least (just noticeable: 2.3), whoever looks."""
+    """Any two colours of categories differ by at least 15 units (just noticeable: 2.3), for any sight."""
     seen = {name: lab(SIGHT[sight] @ linear(theme[name])) for name in CATEGORIES}
     for one, other in itertools.combinations(CATEGORIES, 2):
         difference = float(np.linalg.norm(seen[one] - seen[other]))

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Write the page of a dozen moves, some of which did not succeed."""
+    """Write the page of a dozen moves; some did not succeed."""
     scene = Scene()
     for number in range(12):
         name = scene.job(f"default/training-job-with-a-long-name-{number}")

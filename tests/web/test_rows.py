@@ -100,7 +100,7 @@ async def test_a_chip_of_a_gang_opens_its_row(visit_to, busy):
 
 
 async def test_a_filter_keeps_the_replicas_that_are_looked_for(visit_to, busy):
-    """Of a job of several replicas that of which somebody typed the name."""
+    """A job of several replicas shows only the replica with the typed name."""
     async with visit_to(with_moving_gang(busy)) as visit:
         await visit.open()
         await visit.page.locator("#search").fill("gang/worker/0")

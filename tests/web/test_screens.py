@@ -90,7 +90,7 @@ async def test_the_login_can_be_used_by_everybody(visit_to, busy):
 
 
 async def test_a_large_cluster_can_be_used_by_everybody(visit_to):
-    """Of hundreds of nodes and rows the lists scroll in their frames, and are reached by Tab."""
+    """Lists of hundreds of nodes and rows scroll in their frames, and Tab reaches them."""
     cluster = WatchedCluster()
     cluster.state = crowd(700)
     async with visit_to(cluster, viewport={"width": 1440, "height": 900}) as visit:

@@ -169,7 +169,7 @@ async def test_signs_differ_in_shape_and_stand_beside_words(visit_to, busy):
 
 
 async def test_text_from_logs_stays_text(visit_to):
-    """A trainer that writes HTML is shown as it wrote it, and nothing of it runs."""
+    """The page shows the HTML that a trainer writes as text, and runs no part of that HTML."""
     cluster = WatchedCluster()
     (a,) = cluster.run("a")
     cluster.tell(a, 1.0, step=1, reason=HOSTILE)
@@ -272,7 +272,7 @@ async def test_a_pause_and_a_standby_are_said(visit_to, busy):
 
 
 async def test_a_large_cluster_fits_the_page(visit_to):
-    """Of 10,000 replicas on 400 nodes the page has a part, and says of what it has none."""
+    """The page shows a part of 10,000 replicas on 400 nodes, and says what it leaves out."""
     cluster = WatchedCluster()
     cluster.state = crowd(10_000)
     async with visit_to(cluster) as visit:

@@ -31,7 +31,7 @@ from specon_manager.model.actions import (
 )
 
 MOST_LISTED: Final = 1000
-"""Proposals of a policy in JSON, of those that would be ordered and of those that would be refused each."""
+"""Proposals of a policy in JSON: so many that would be ordered, and so many that would be refused."""
 
 
 class Said(Struct, frozen=True, kw_only=True):

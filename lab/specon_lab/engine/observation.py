@@ -152,7 +152,7 @@ class Observation:
             simulated = world.nodes[node.name]
             used = min(simulated.cores, math.fsum(_cores(i) for i in simulated.incarnations.values()))
             if simulated.failures:
-                self._usage.pop(node.name, None)  # its loss was told, and that nothing of it is used
+                self._usage.pop(node.name, None)  # its loss was reported, and a use of 0 with it
                 continue
             if used == self._usage.get(node.name, 0.0):
                 continue

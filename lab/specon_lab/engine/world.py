@@ -89,7 +89,7 @@ class SimulatedJob:
     incarnations: dict[str, Incarnation] = field(default_factory=dict)
     """By replica."""
     members: set[str] = field(default_factory=set)
-    """The replicas that started since nothing of it was there; what left in a scaling is not among them."""
+    """The replicas that started since the job last had none, without those that left in a scaling."""
     whole: bool = False
     """Whether these once trained together: what joins them then is a scale-out."""
     training: bool = False
@@ -142,7 +142,7 @@ class World:
         self.training = 0
         """How many of them train."""
         self.regrouped: dict[SimulatedJob, None] = {}
-        """Jobs of which something started, ended or was told to, since speeds were last set."""
+        """Jobs with a replica that started, ended or was told to, since speeds were last set."""
         self.resettled: dict[SimulatedNode, None] = {}
         """Nodes whose cores are to be shared out again."""
 

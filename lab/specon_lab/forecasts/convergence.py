@@ -27,9 +27,9 @@ class Convergence:
         self._state, self._now = state, now
 
     def draw(self, job: Job, chance: Chance, done: float) -> float | None:
-        """Return after which part, 0 to 1, a job converges of which `done` is done; None: nobody will know.
+        """Return the part, 0 to 1, after which a job with `done` behind it converges; None: nobody will know.
 
-        What its sidecar says, else what one of its kind did, or one of any kind that was still to converge.
+        The answer comes from its sidecar, else from a job of its kind, else from a job of any kind.
         """
         told = self._find_told(job)
         if told is not None and (part := _part(told, done)) is not None:
@@ -37,7 +37,7 @@ class Convergence:
         return self.draw_kind(job.kind, chance, done)
 
     def draw_kind(self, kind: str, chance: Chance, done: float = 0.0) -> float | None:
-        """Return the same of a job of which nothing is known but its kind."""
+        """Return the same for a job with a kind and no reports."""
         known = self._by_kind.get(kind) or self._by_kind.get("", ())
         if not known:
             return None
@@ -77,7 +77,7 @@ class Convergence:
 
 
 def _part(told: Progress, done: float) -> float | None:
-    """Return after which part a job converges of which `done` is done, as its sidecar says."""
+    """Return the part after which a job with `done` behind it converges, as its sidecar says."""
     if told.category is Category.CONVERGED:
         return 0.0
     if told.category in _GAINS and told.until_converged is not None:

@@ -41,7 +41,7 @@ class Kinds:
     def draw_unlike(self, kind: str, chance: Chance) -> float:
         """Draw one more duration of a kind, seconds, as if it were unlike those that are known.
 
-        All jobs of a kind of which none is known are long or short together.
+        All jobs of an unknown kind are long or short together.
         """
         if kind in self._known:
             middle, spread = self._middles[kind], self._within * math.sqrt(1.0 + 1.0 / self._known[kind])

@@ -13,7 +13,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 
 ENOUGH: Final = 3
-"""Durations of jobs that must be known before anything is said of a job of which nothing is."""
+"""Known durations of jobs that a forecast needs for a job without any knowledge of its own."""
 _WIDTH: Final = 2.35
 """Half-width of a sidecar's interval, in standard deviations: it says 4 % at least, and errors in recorded
 runs were 1.7 % (`engine/remaining.py`)."""
@@ -51,7 +51,7 @@ class Knowledge:
 
     @property
     def enough(self) -> bool:
-        """Whether anything can be said of a job of which nothing is measured or declared."""
+        """Whether a forecast is possible for a job that has neither measurement nor declaration."""
         return len(self.everything) >= ENOUGH
 
     def whole(self, kind: str, chance: Chance, longer_than: float = 0.0) -> float:
@@ -76,7 +76,7 @@ class Knowledge:
 
     @cached_property
     def _idle(self) -> Sequence[float]:
-        """How long jobs occupied their nodes and did not train, seconds: of those that started once."""
+        """How long jobs that started once occupied their nodes without training, seconds."""
         found = list[float]()
         for job in self._state.jobs.values():
             if job.admitted_at is None or job.preemptions or job.hang_restarts:

@@ -61,7 +61,7 @@ class Play(Struct, frozen=True, kw_only=True):
     """What became of one world."""
 
     starts: Mapping[str, float]
-    """Infinite of those that no node can ever hold."""
+    """Start by job; infinite for a job that no node can ever hold."""
     reached: float
     work: float
     """What it took, in the units of `Bounds.work`."""

@@ -142,7 +142,7 @@ class Worlds:
 
     @cached_property
     def _prints_total(self) -> Mapping[str, bool]:
-        """By kind, and of all as the kind "": whether most of those that were heard named their last step."""
+        """By kind, with "" for all: whether most jobs with a report named their last step."""
         told: dict[str, list[bool]] = {}
         for job in self._state.jobs.values():
             heard = [self._state.replicas[name].progress for name in job.spec.replicas]
@@ -169,7 +169,7 @@ def _starts_in_order(settings: Settings, state: State) -> bool:
 
 
 def _without_later(expected: Forecast, asked: Collection[str]) -> Forecast:
-    """Return the same without the jobs that wait behind the last of those that are asked for."""
+    """Return the same without the jobs that wait behind the last requested one."""
     places = [n for n, each in enumerate(expected.remaining) if each.job in asked]
     if not places:
         return expected

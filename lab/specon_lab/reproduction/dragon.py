@@ -35,7 +35,7 @@ from specon_lab.results.statistics import Interval, mean
 
 _POINTS: Final = 10.0
 _FIRST: Final = 5
-"""Jobs of which the paper says that the locality-aware scheduler runs them for about as long."""
+"""Jobs that, as the paper says, the locality-aware scheduler runs for about as long."""
 _HEAVY: Final = 3.0
 """Above this intensity the paper saw jobs that run for longer under DRAGON."""
 _HARDLY: Final = 2.0
@@ -46,7 +46,7 @@ _Verdict = Callable[[float], bool]
 
 
 def sections(collected: Collected) -> Sequence[Section]:
-    """Return the tables, with the rows of which there are runs."""
+    """Return the tables, with the rows that have runs."""
     points = sweep_points(collected)
     found = (
         Section(

@@ -40,7 +40,7 @@ _QUICK_JOBS: Final = 30
 
 
 class Scheduler(Struct, frozen=True, kw_only=True):
-    """One of those that the paper compares, in one mode."""
+    """A scheduler that the paper compares, in one mode."""
 
     name: str
     policy: str

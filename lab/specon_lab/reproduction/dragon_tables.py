@@ -54,10 +54,10 @@ def running_reduction(run: Measures, baseline: Measures) -> float:
 
 
 def waiting_reduction(collected: Collected, key: str, baseline: str) -> Interval | None:
-    """Return by how many percent of the baseline's mean over the seeds jobs wait for less long.
+    """Return by how much less jobs wait, in percent of the baseline's mean over the seeds.
 
-    Of the mean, as a quotient by a seed in which the baseline hardly waits is of any size. Of the baseline,
-    which never scales, a gang of which some pods are pending waits as well. None where nothing waits.
+    The mean is the divisor, because a quotient by a seed where the baseline hardly waits may have any size.
+    The baseline never scales: a gang of it that has pending pods waits as well. None where nothing waits.
     """
     pairs = list(zip(collected.get(key, ()), collected.get(baseline, ()), strict=False))  # may be cut short
     before = mean([other["waiting"] + other["paused"] for _, other in pairs])
@@ -93,7 +93,7 @@ def waiting_share(run: Measures, _: Measures) -> float:
 
 
 def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
-    """Return the series of Figures 9 and 10, by baseline, mode and intensity, of which there are runs."""
+    """Return the series of Figures 9 and 10 that have runs, by baseline, mode and intensity."""
     found = []
     for baseline in (LOCALITY, KUBEFLOW):
         for mode in ("literal", "default"):

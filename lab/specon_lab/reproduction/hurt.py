@@ -44,7 +44,7 @@ class Hurt(NamedTuple):
 
 
 def hurt(ours: Outcome, theirs: Outcome) -> list[Hurt]:
-    """Return the jobs that take more than 1 % longer with ours, of those that complete with both."""
+    """Return the jobs that complete with both, and take more than 1 % longer with ours."""
     others = {job.name: job for job in theirs.jobs}
     found = []
     for job in ours.jobs:

@@ -44,7 +44,7 @@ _USE_CELLS: Final = tuple(cell for cell in CELLS if cell.batch == USE_BATCH)
 
 
 def sections(collected: Collected) -> Sequence[Section]:
-    """Return the tables, with the rows of which there are runs."""
+    """Return the tables, with the rows that have runs."""
     found = (
         Section(
             title="Figure 7: average completion time, reduction by KOD2",

@@ -96,9 +96,9 @@ def values(
     figure: Figure,
     seeds: Container[float] | None = None,
 ) -> list[float]:
-    """Return the figure of each seed of which both runs are there; for no mode that of the baseline itself.
+    """Return the figure of each seed that has both runs; without a mode, the figure of the baseline itself.
 
-    With `seeds` only of those.
+    `seeds` limits it to these seeds.
     """
     key = cell.baseline_key if mode is None else cell.key(mode)
     baselines = {measures["seed"]: measures for measures in collected.get(cell.baseline_key, ())}

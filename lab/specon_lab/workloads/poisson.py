@@ -19,7 +19,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class PoissonWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many jobs of which sizes arrive at which cluster."""
+    """The number of jobs, their sizes, and the cluster at which they arrive."""
 
     jobs: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     nodes: Annotated[int, Meta(ge=1, le=100_000)] = 16

@@ -1,8 +1,8 @@
 """When each replica that takes turns on GPUs runs, by the weights that the policy gave. Pure.
 
-A job that a transaction is about, or of which anything ends, is not stopped: neither a checkpoint that was
-asked for, nor an end, nor the proof of a resume waits for a turn. Nor is one that begins: while it loads it
-hardly uses its GPU, and others have their turns as if it were not there.
+A job in a transaction, or with a replica that ends, is not stopped: a requested checkpoint, an end and the
+proof of a resume do not wait for a turn. A job that begins is not stopped either: while it loads it hardly
+uses its GPU, and others have their turns as if it were not there.
 """
 
 from collections.abc import Callable, Mapping

@@ -49,10 +49,9 @@ def find_barred_jobs(snapshot: Snapshot) -> Mapping[str, str]:
 def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
     """Return the jobs for whose smallest gangs there is no quota.
 
-    One of these is shown all the same where nothing but its own queue occupies the nodes, and those are as
-    full as the quota: room that a policy makes on nodes is then room in the quota too. Of a queue of which
-    one job starves for want of quota, those that came later are barred with it: what becomes free of the
-    quota is for that one.
+    A job is shown anyway if only its own queue occupies the nodes, and these are as full as the quota: room
+    that a policy makes on nodes is then room in the quota too. If a job of a queue starves for want of quota,
+    the later jobs of this queue are barred with it: quota that becomes free is for that job.
     """
     found: dict[str, str] = {}
     usage = Usage(snapshot)

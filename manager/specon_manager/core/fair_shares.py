@@ -27,7 +27,7 @@ from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
 
 _LEAST_QUOTA: Final = 0.01
-"""Of a kind of which a queue has no quota, it counts as having this part of all: what it borrows is dear."""
+"""Part of the whole that counts as the quota of a queue without one, by kind: what it borrows is dear."""
 _TRIED: Final = 64
 """Jobs of one queue that are tried when what is free is shared out."""
 
@@ -75,7 +75,7 @@ def takes_turns(job: Job) -> bool:
 
 
 def share(amount: Resources, quota: Resources) -> float:
-    """Return how many times its quota an amount is, of the kind of which it is most; see `weight`."""
+    """Return how many times its quota an amount is, for the kind where this is highest; see `weight`."""
     return max(amount.shares(quota), default=0.0)
 
 

@@ -30,7 +30,7 @@ _SEARCHES: Final = 16
 
 
 class Speedup(Struct, frozen=True, kw_only=True):
-    """Two paces of which one is known to be faster."""
+    """Two paces; one is known to be faster."""
 
     now: Pace
     """Of a job as it is set up now."""

@@ -9,8 +9,8 @@ from specon_manager.model.snapshot import Snapshot
 def gather_gangs(proposals: Iterable[Proposal], snapshot: Snapshot) -> Iterator[Proposal]:
     """Pass the proposals on, with one for each waiting gang instead of those for its single replicas.
 
-    Only for jobs that are changed as a whole and of which nothing occupies a node; a worker that crashed
-    beside others is started by itself. What has no place yet is missing from the gang, and the plan says so.
+    This holds for jobs that change as a whole and have no replica on a node; a worker that crashed beside
+    others is started by itself. A replica without a place is missing from the gang, and the plan says so.
     """
     gangs: dict[str, dict[str, str]] = {}
     reasons: dict[str, str] = {}

@@ -8,7 +8,7 @@ from specon_manager.model.resources import Resources, size
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.counts import format_count
 
-_NAMED = 3  # nodes of which a refusal says why they take nothing
+_NAMED = 3  # nodes for which a refusal says why they take nothing
 
 
 def place_on_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:

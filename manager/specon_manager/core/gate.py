@@ -109,7 +109,7 @@ def _object_harm(
 def share_gains(move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate) -> dict[str, float]:
     """Return how much more of a core each job that a move concerns is expected to get for each replica.
 
-    What the gate weighs, without weights and costs; jobs of which nothing changes are left out.
+    This is what the gate weighs, without weights and costs; jobs without a change are left out.
     """
     members, moved = _movers(move, snapshot)
     if not members or any(each.node not in snapshot.nodes for each in members):

@@ -110,7 +110,7 @@ def convert(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | 
 
 
 def _words_of(kind: Any) -> list[str]:
-    """Return the words of which the value has to be one; none where other values are possible, too."""
+    """Return the only words that the value may be; none where other values are possible, too."""
     parts = (
         [kind] if get_origin(kind) is Literal else [each for each in get_args(kind) if each is not NoneType]
     )

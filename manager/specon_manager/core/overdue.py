@@ -30,7 +30,7 @@ class _Due(Struct, frozen=True, kw_only=True):
     restarts: tuple[str, ...]
     """Missing, and their pause is over."""
     torn: tuple[str, ...]
-    """Jobs of which something is missing."""
+    """Jobs that miss a replica."""
 
 
 def catch_up(state: State, now: float) -> Step:
@@ -115,7 +115,7 @@ def _tell_unwanted_again(state: State, now: float) -> Step:
 
 
 def _owners_told_again(state: State, now: float) -> Step:
-    """Tell owners once more, ever later, that their jobs may run of which something is missing."""
+    """Tell the owners of incomplete jobs once more that these may run, after ever longer pauses."""
     actions = list[Action]()
     for job in [state.jobs[name] for name in _tended(state.jobs)]:
         if job.release_due is None:
@@ -151,10 +151,10 @@ def _is_idle(state: State, job: Job) -> bool:
 
 
 def _put_back(state: State, job: Job, now: float) -> Step:
-    """Let a gang wait again as a whole, from its checkpoint, of which a part is missing for too long.
+    """Let a gang that misses a part for too long wait again as a whole, from its checkpoint.
 
-    Not one that trains on without that part, nor one that only its owner lets run: the room of what is
-    missing there is let go.
+    A gang that trains on without that part is left alone. A gang that only its owner lets run gives up the
+    room of the missing part.
     """
     since, longest = torn_since(state, job), state.settings.deadlines.ready
     if since is None or now - since < longest:

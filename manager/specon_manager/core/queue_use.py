@@ -18,7 +18,7 @@ class QueueUse(Struct, frozen=True, kw_only=True):
     used: Resources = NOTHING
     """As quotas count it; without quotas, what its running and starting replicas request."""
     running: int = 0
-    """Jobs of which something runs or starts."""
+    """Jobs with a replica that runs or starts."""
     waiting: int = 0
     """Jobs that are to be admitted and are not."""
     share: float | None = None

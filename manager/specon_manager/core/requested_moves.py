@@ -37,7 +37,7 @@ LEAVING: Final = "leave"
 
 _LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
 _MOST: Final = 1000  # requests that wait
-_NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
+_NAMED: Final = 3  # nodes for which a refusal says why they cannot take the replica
 _PASSING: Final = frozenset(
     {Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT, Refusal.JUST_STARTED}
 )
@@ -291,7 +291,7 @@ def _purpose(request: Request) -> str:
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
-    """Return the node with the most open room of those that can take the replica, and else why none can."""
+    """Return the node with the most open room that can take the replica, else None and why none can."""
     best, most = None, -1.0
     why: list[str] = []
     for node in snapshot.ready_nodes:

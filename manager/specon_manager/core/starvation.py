@@ -12,7 +12,7 @@ stays free for the head by the same rule. So on each node of T the head's share 
 occupies it that did at t0, which is by t0 + L; at the next Tick no other waiting job is shown to the policy,
 and if the policy does not propose the head's admission, the manager does.
 
-Of those that starve before it, k in number, each has such a wait of its own: a job waits for no longer than
+Each of the k jobs that starve before it has such a wait of its own: a job waits for no longer than
 S + (k + 1) L, where L now is the longest run that there is, and one Tick for each. k is at most the number of
 jobs that began to wait before it. That holds while nothing crashes and the nodes stay: a replica that crashed
 is started again beside the others of its job, even on T, and where a node of T is lost, T is chosen again and

@@ -82,7 +82,7 @@ class State(Struct, frozen=True, kw_only=True):
     tried: Mapping[str, Tried] = field(default_factory=dict)
     """What came of moving jobs that run now to setups that were measured to be faster, by job."""
     faster_after: str = ""
-    """The job of which it was looked at last whether it can move to a faster setup; empty: all were."""
+    """The last job in the search for one that can move to a faster setup; empty: all were looked at."""
     changed_at: float = 0.0
     """When a job was last admitted, scaled or preempted."""
     making_room: MakingRoom = MakingRoom()

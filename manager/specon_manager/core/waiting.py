@@ -231,7 +231,7 @@ class _Rooms:
 
 
 def _times(requests: Resources, room: Resources) -> int:
-    """Return how many replicas fit side by side; at most a million of those that ask for nothing."""
+    """Return how many replicas fit side by side; at most a million if they request nothing."""
     if not requests.fits(room):
         return 0
     pairs = ((requests.cpu, room.cpu), (requests.memory, room.memory), (requests.gpu, room.gpu))

@@ -149,7 +149,7 @@ class StartReplica(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class EvictReplica(Struct, frozen=True, tag=True, kw_only=True):
-    """Order: end an incarnation (None: whichever there is) and say so once nothing of it is left."""
+    """Order: end an incarnation (None: the current one, if any) and report it once it is gone."""
 
     replica: str
     incarnation: str | None

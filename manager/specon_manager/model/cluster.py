@@ -18,7 +18,7 @@ from specon_manager.model.resources import NOTHING, Resources
 DURATIONS_REMEMBERED: Final = 64
 """Of one kind of job."""
 KINDS_REMEMBERED: Final = 1000
-"""Of which something is learnt."""
+"""Kinds of jobs for which the state keeps durations."""
 PREEMPTIONS_REMEMBERED: Final = 32
 """Of one job; a budget of more of them is none."""
 
@@ -68,7 +68,7 @@ class Phase(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     ABSENT = "Absent"  # not one of the workers that the job has at present
-    AWAITED = "Awaited"  # its owner is to start it; nothing of it is there
+    AWAITED = "Awaited"  # its owner is to start it; it has no pod
 
 
 class Leaving(Struct, frozen=True, kw_only=True, gc=False):

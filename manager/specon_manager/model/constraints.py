@@ -41,9 +41,9 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
 
 Terms = tuple[tuple[Requirement, ...], ...]
-"""Alternatives, of which one must hold as a whole; an empty alternative matches no node.
+"""Alternatives: one must hold as a whole. An empty alternative matches no node.
 
-No alternatives at all are no rule: an API server refuses an affinity without terms.
+No alternatives mean no rule: an API server refuses an affinity without terms.
 """
 
 
@@ -90,7 +90,7 @@ class Constraints(Struct, frozen=True, kw_only=True):
     terms: Terms = ()
     """The required node affinity."""
     volumes: tuple[Terms, ...] = ()
-    """The node affinities of its volumes, all of which must hold."""
+    """The node affinities of its volumes; all must hold."""
     tolerations: tuple[Toleration, ...] = ()
 
 

@@ -230,7 +230,7 @@ class Placements:
     def particular(self) -> frozenset[str]:
         """The jobs that have several replicas, or rules of their own on whether and where these move.
 
-        Of all others a move is judged without a look at their records, of which a large cluster has many.
+        A move of any other job is judged without its record, because a large cluster has many of these.
         """
         return frozenset(_particular(self.jobs))
 

@@ -8,10 +8,10 @@ from specon_manager.model.resources import NOTHING, Resources
 
 
 class QueueShare(Struct, frozen=True, kw_only=True, gc=False):
-    """How many times its quota a queue uses, of the kind of resource of which it uses most."""
+    """How many times its quota a queue uses, for the kind of resource where this is highest."""
 
     mean: float = 0.0
-    """Over the past, of which half counts after `Settings.fair_shares`."""
+    """Mean over the past; the weight of past use halves every `Settings.fair_shares`."""
     uses: float = 0.0
     """At `at`."""
     at: float

@@ -106,7 +106,7 @@ def _count(node: Node, label: str) -> float | None:
 
 
 def _judge(job: Job, members: Sequence[Replica], nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Return for each replica why it takes no turns; of those that train as one all do, or none."""
+    """Return for each replica why it takes no turns; replicas that train as one share the verdict."""
     why = {replica.name: _why_not(replica, job, nodes) for replica in members}
     first = next((name for name, reason in why.items() if reason), None)
     if job.spec.coupled and first is not None:

@@ -19,9 +19,9 @@ class Snapshot(OpenRoom):
 
     @cached_property
     def waiting(self) -> tuple[Job, ...]:
-        """The jobs none of whose replicas occupies a node and all of which may start now, oldest first.
+        """The jobs that occupy no node and may start with all their replicas now, oldest first.
 
-        Each is described by what has not ended of it, with the numbers of workers that are left then.
+        Each description leaves out the replicas that ended, and counts the workers that remain.
         """
         now, jobs, moving, found = self.now, self.jobs, self.moving, list[Job]()
         for name in dict.fromkeys(replica.job for replica in self.pending):
@@ -34,10 +34,10 @@ class Snapshot(OpenRoom):
 
     @cached_property
     def running(self) -> tuple[Job, ...]:
-        """The jobs of which at least one replica occupies a node and none was told to end, oldest first.
+        """The jobs that have at least one replica on a node and none that was told to end, oldest first.
 
-        Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
-        A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
+        Jobs that only their owners can end or scale are not among them, nor are jobs that change as a whole.
+        A job that loses a worker to a scale-in at once is among them; that worker is not among `workers`.
         """
         found = [self.jobs[name] for name in self._survey.active if self.runs(name)]
         found.sort(key=attrgetter("order"))
@@ -52,7 +52,7 @@ class Snapshot(OpenRoom):
 
     @cached_property
     def _told(self) -> frozenset[str]:
-        """The jobs of which something is to end with the rest of it."""
+        """The jobs that have a replica which is to end together with its job."""
         return frozenset(
             each.job
             for each in self.pressing
@@ -61,12 +61,12 @@ class Snapshot(OpenRoom):
 
     @cached_property
     def doomed(self) -> frozenset[str]:
-        """The jobs of which `about_to_end` holds."""
+        """The jobs for which `about_to_end` holds."""
         return self._told | {job for job, each in self.changing.items() if not each.wanted}
 
     @cached_property
     def _ending(self) -> frozenset[str]:
-        """The jobs of which something occupies a node and is to end with the rest of it."""
+        """The jobs that have a replica on a node which is to end together with its job."""
         return frozenset(each.job for each in self.pressing if each.active and _ends(each))
 
     @cached_property

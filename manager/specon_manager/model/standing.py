@@ -73,7 +73,7 @@ def may_go(replica: Replica, target: str, snapshot: Snapshot) -> bool:
 
 
 def gang_move_objection(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return what rules a move of a whole job out, all of which ends and starts again."""
+    """Return what rules out a move of a whole job, in which all replicas end and start again."""
     spec = job.spec
     if not spec.transacted:
         return Objection(Refusal.COUPLED, "its replicas train as one, and are started one by one")

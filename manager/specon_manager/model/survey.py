@@ -93,7 +93,7 @@ class Survey:
         return self._settled
 
     def renewed(self, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
-        """Return the survey of these, of which most are the same records as before."""
+        """Return the survey of these; quick where most are the same records as before."""
         if replicas is self.replicas and moving == self.moving:
             return self
         found = renew(self.replicas, self.position, replicas)
@@ -196,7 +196,7 @@ class Survey:
         self.pressing = merge_names(self.pressing, apart, [each.name for each in now if _presses(each)], at)
 
     def _judge(self, names: Iterable[str], before: Mapping[str, Replica]) -> None:
-        """Count again those of which only the category differs."""
+        """Count the replicas again that differ in their category only."""
         converged, watching, census = Category.CONVERGED, Category.WATCHING, self.census
         for name in names:
             was, replica = before[name].progress.category, self.replicas[name]

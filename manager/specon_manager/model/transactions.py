@@ -22,7 +22,7 @@ class Kind(StrEnum):
     SCALE_IN = "scale-in"
     PREEMPT = "preempt"
     RESTART = "restart"  # what hangs ends and starts again where it is, from what it saved last
-    PUT_BACK = "put-back"  # a gang of which a member is missing for too long waits again as a whole
+    PUT_BACK = "put-back"  # a gang that misses a member for too long waits again as a whole
 
 
 class TransactionState(StrEnum):

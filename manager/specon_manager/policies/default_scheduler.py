@@ -1,8 +1,8 @@
 """The default scheduler of Kubernetes, as the papers compare with it: one pod at a time, gangs unknown.
 
-Each pod is filtered by requests and scored by least allocation (`NodeResourcesFit`, strategy
-`LeastAllocated`, in the Kubernetes documentation). A gang of which some pods have no room holds what the
-others took; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
+The policy filters each pod by its requests and scores it by least allocation (`NodeResourcesFit`, strategy
+`LeastAllocated`, in the Kubernetes documentation). If some pods of a gang have no room, the others keep
+theirs; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
 `docs/results/kubeflow.md`.
 """
 
@@ -130,9 +130,9 @@ def _scoring(
 
 
 def _put_back(snapshot: Snapshot, timeout: float, bound: set[str]) -> Iterator[Preempt]:
-    """End the gang that came last of those that are in part for too long: the others may fit then.
+    """End the latest gang among those that are incomplete for too long: the others may fit then.
 
-    One at a time: the next only if this one's room did not help.
+    Only one ends at a time: the next one ends only if this one's room did not help.
     """
     for job in reversed(snapshot.running):
         missing = [pod for pod in snapshot.members[job.name] if pod.phase is Phase.PENDING]

@@ -188,7 +188,7 @@ class _Call:
         return max((part / most for part, most in pairs if most > 0), default=0.0)
 
     def _scalable(self) -> list[Job]:
-        """Return the jobs all of which trains and can resume from a checkpoint, oldest first."""
+        """Return the jobs that train as a whole and can resume from a checkpoint, oldest first."""
         jobs = self.books.running
         return [job for job in jobs if job.trains_since is not None and job.spec.checkpointing != "none"]
 

@@ -16,7 +16,7 @@ from specon_manager.policies.idle import Idle
 from specon_manager.policies.speedup import has_no_speedup, largest_worthwhile
 from specon_sidecar.counts import format_count
 
-_LOOKED_AT: Final = 20  # of those that wait
+_LOOKED_AT: Final = 20  # waiting jobs
 
 
 def resize(

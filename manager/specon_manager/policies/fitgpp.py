@@ -77,10 +77,10 @@ class FittingGracePeriod:
         for kind, score in scores(named, settings.grace_weight).items():
             by_score.setdefault(score, []).append(Ahead(kind.freed, named[kind]))
         self._ranked = sorted(by_score.items(), key=itemgetter(0))
-        """In the order of their scores, those of one kind together."""
+        """Kinds in the order of their scores; jobs of one kind stay together."""
         self._drawn: list[Candidate] | None = None
         self._scores: dict[str, float] = {}
-        """Of those that were chosen."""
+        """Scores of the chosen jobs, by name."""
         self._gone: set[str] = set()  # chosen before; the lists are not made again for each trial
 
     def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
@@ -173,7 +173,7 @@ class FittingGracePeriod:
 
 
 class Ahead:
-    """The jobs of one kind, of which the first are chosen one after the other."""
+    """The jobs of one kind; they are chosen one after the other, from the first."""
 
     def __init__(self, freed: Resources | None, names: list[Named]) -> None:
         """Take them in the order of their submission, and what the end of one frees on one node."""

@@ -13,13 +13,13 @@ _APART: Final = 64
 
 
 class KnownFits:
-    """Of amounts that were looked for, the nodes that had at least as much left, as long as those are few.
+    """The nodes that had room for each amount looked for, as long as those nodes are few.
 
-    What is as large in every respect has room on those alone, and on the ones that got more since.
+    An amount that is as large in every respect fits only there, and on nodes that got more room since.
     """
 
     def __init__(self, nodes: int, rank: Mapping[str, int]) -> None:
-        """Know nothing of so many nodes, of which `rank` tells the order."""
+        """Begin without knowledge of so many nodes; `rank` gives their order."""
         self._number, self._rank = nodes, rank
         self._known: dict[Parts, frozenset[str]] = {}
         self._more: set[str] = set()

@@ -63,7 +63,7 @@ def order_queue(jobs: list[Job], whole: Resources, settings: KubeflowSettings) -
 def gang(spec: JobSpec, idle: Idle, *, most: int, least: int) -> dict[str, str] | None:
     """Place a gang on one node, with `most` workers or as many as it holds, else by first fit on several.
 
-    The first node that holds all is taken; of those that hold less, the first of those that hold the most.
+    The first node that holds all workers is taken, else the first node among those that hold the most.
     """
     order = _order(spec, idle)
     one = place_on_one_node(spec, idle, most=most, least=least, order=order)

@@ -55,7 +55,7 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     probe_rank: Seconds = 100.0
     """How much it counts as having left meanwhile, seconds: who has less continues before it."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02
-    """Weight of those that share a node and are not first; 1: all get the same."""
+    """Weight of a job that shares a node and is not first there; 1: all get the same."""
     margin: Annotated[float, Meta(ge=0, lt=1)] = 0.2
     """By how much less another must have left before it takes the turn: estimates err."""
     move_seconds: Seconds = 10.0

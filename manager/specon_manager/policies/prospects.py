@@ -91,7 +91,7 @@ def _until_converged(progress: Progress) -> float | None:
 
 
 def varies(job: Job, active: int) -> bool:
-    """Whether a job of which so many replicas occupy nodes may grow, or give back what it was lent."""
+    """Whether a job with so many replicas on nodes may grow, or give back what it was lent."""
     spec = job.spec
     if len(spec.replicas) == 1 or not spec.elastic:
         return False
@@ -138,12 +138,12 @@ class Prospects:
         self._active, self._at = snapshot.active_jobs, snapshot.now
         self._weight, self._factor = weight, factor
         self._works: Falling[Prospect] = Falling({}, {})
-        """Those of whom it was measured, by work."""
+        """Jobs with a measured rest, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
         """The elastic ones of them, by what is left."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
-        """Of which jobs something is known that these three do not tell yet; None: of many."""
+        """Jobs with news that these three do not contain yet; None: too many to name."""
         found = ((name, snapshot.jobs[name], count) for name, count in self._active.items())
         self.varying = {
             name: job for name, job, count in found if len(job.spec.replicas) > 1 and varies(job, count)
@@ -151,9 +151,9 @@ class Prospects:
         """Those that have not all workers that they might have, or more than their owner asked for."""
 
     def renewed(self, snapshot: Snapshot, factor: Callable[[Job], float]) -> "Prospects | None":
-        """Return those of this snapshot, of which most are as they were; None: look at every job.
+        """Return the prospects of this snapshot from what changed; None: too much did, look at every job.
 
-        `factor` says the same as before, and may know this snapshot alone.
+        `factor` gives the same values as before, and may know this snapshot only.
         """
         jobs = renew(*self._jobs, snapshot.jobs)
         replicas = renew(*self._replicas, snapshot.replicas)
@@ -182,7 +182,7 @@ class Prospects:
         return twin
 
     def _note_heard(self, jobs: Iterable[str], replicas: Sequence[str]) -> None:
-        """Note of which jobs the records differ; where they are many it is quicker to look at every job."""
+        """Note the jobs with a different record; if they are many, a look at every job is quicker."""
         heard, most = self._heard, _MANY * len(self._active)
         if heard is None or len(replicas) > len(self._replicas[0]) * _MANY:
             self._heard = None
@@ -193,7 +193,7 @@ class Prospects:
 
     @property
     def others(self) -> Mapping[str, Job]:
-        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        """Jobs without a measurement, or with shared processors: what they have left may grow."""
         self._hear()
         return self._others
 
@@ -250,9 +250,9 @@ class Prospects:
             self._elastic = self._elastic.renewed(gone, elastic)
 
     def by_work(self, now: float, longer: float, others: Iterable[Left]) -> Iterator[Left]:
-        """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest.
+        """Yield the jobs with a measured rest, and these others: most work first, at equal work the oldest.
 
-        Those alone that have `longer` left, seconds.
+        Only jobs that have `longer` left, seconds, are among them.
         """
         self._hear()
         weight = self._weight

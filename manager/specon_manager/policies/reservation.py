@@ -52,10 +52,10 @@ class Reservation:
             self._idle.reserve(job.name, node, asked)
 
     def give_way(self, proposals: Sequence[Proposal]) -> Iterator[Claim]:
-        """Give up room that a replica needs which crashed and has none, though the rest of its job runs.
+        """Give up room for a crashed replica that has none while the rest of its job runs.
 
-        Its job would never end, and so might never leave the room that is waited for. `proposals` are the
-        starts of those that do have room.
+        Without it the job would never end, and might never leave the room that others wait for. `proposals`
+        are the starts of replicas that do have room.
         """
         snapshot, admitted = self._snapshot, dict[str, Resources]()
         started = set[str]()

@@ -81,7 +81,7 @@ class RoomBook:
 
     @property
     def touched(self) -> set[str]:
-        """Those of which something was taken in this call, or is claimed."""
+        """The nodes where this call took room, or where room is claimed."""
         return {*self._taken, *self._claims.nodes}
 
     def __contains__(self, node: object) -> bool:

@@ -24,7 +24,7 @@ class SharesSettings(OrderSettings, Protocol):
 
     @property
     def low_weight(self) -> float:
-        """Weight of those that are not first on their node."""
+        """Weight of the jobs that are not first on their node."""
 
     @property
     def move_seconds(self) -> float:
@@ -35,7 +35,7 @@ class Shares:
     """The sharing jobs of each ready node, and what this call promised to add."""
 
     def __init__(self, snapshot: Snapshot, expected: Expectation, settings: SharesSettings) -> None:
-        """Take the jobs of which a replica occupies a node and reserves nothing."""
+        """Take the jobs that have a replica which occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
         self._order = TurnOrder(expected, settings)
         self._left: dict[str, list[float]] = {}

@@ -19,7 +19,7 @@ class TimeSharingSettings(OrderSettings, Protocol):
 
     @property
     def low_weight(self) -> float:
-        """Weight of those that are not first on a GPU of theirs."""
+        """Weight of the jobs that are not first on a GPU of theirs."""
 
 
 def share_time(

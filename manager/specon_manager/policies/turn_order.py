@@ -23,7 +23,7 @@ class OrderSettings(Protocol):
 
 
 class TurnOrder:
-    """Orders jobs; one of which nothing is known yet is tried for a while, unless others are over soon."""
+    """Orders jobs; an unknown job is tried for a while, unless others are over soon."""
 
     def __init__(self, expected: Expectation, settings: OrderSettings) -> None:
         """Take what is expected of jobs."""
@@ -32,7 +32,7 @@ class TurnOrder:
     def key(self, job: Job, *, has_it: bool, tries: bool = True) -> tuple[float, int, str]:
         """Return by what jobs are ordered, the first least; `has_it`: whether it is its turn already.
 
-        `tries`: whether one of which nothing is known is tried.
+        `tries`: whether an unknown job is tried.
         """
         tried = tries and self.on_trial(job)
         seconds = self._settings.probe_rank if tried else self._expected.rank(job)

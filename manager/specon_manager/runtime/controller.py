@@ -89,7 +89,7 @@ class Controller:
         self._events: deque[Event] = deque()
         self._posted = self._looked_at = 0
         self._asked: deque[tuple[int, asyncio.Future[State]]] = deque()
-        """Who waits for the commit of which event, by the number of its arrival."""
+        """Those that wait for the commit of an event, by the number of its arrival."""
         self.stalled = ""
         """Why nothing can be recorded at present; empty where it can."""
         self._woken = asyncio.Event()

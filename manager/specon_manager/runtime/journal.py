@@ -106,7 +106,7 @@ def _lines(path: Path, opened: _Opener[Read_co]) -> Iterator[tuple[int, Read_co]
 
 
 def _advice(path: Path, good: int) -> str:
-    """Return what can be done with a journal of which only so many lines are good."""
+    """Return what the administrator can do with a journal that has only so many good lines."""
     if not good:
         return (
             f"nothing in it can be used; {path.name}.1, where there is one, ends where this one begins; "

@@ -175,7 +175,7 @@ def _whole(before: State, state: State, name: str, now: float) -> State:
 
 
 def _find_unordered(changes: Mapping[str, Record]) -> set[str]:
-    """Return the jobs of which nothing was told to start yet, though some replicas were noted as starting."""
+    """Return the jobs that have replicas noted as starting, though no order to start went out yet."""
     return {each["job"] for each in changes.values() if each["state"] in _BEFORE_STARTS}
 
 

@@ -49,7 +49,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._requests: dict[str, RequestCheckpoint] = {}
         self._pauses: dict[str, _Pause] = {}
-        """By replica, oldest first; of those that nobody ever releases only so many are remembered."""
+        """By replica, oldest first; a bound limits how many unreleased ones are remembered."""
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         """Who waits for news, by replica: ten thousand do, so one future and one timer is all it takes."""
         self._closed = False

@@ -77,7 +77,7 @@ class ReportMetrics:
                 counter.inc(now - then if now > then else now)
 
     def count(self, state: State, now: float) -> None:
-        """Set the gauges of silent replicas and of those that hang, and forget those that are no more."""
+        """Set the gauges of silent and of hung replicas, and forget replicas that no longer exist."""
         self._hung.set(len(hung_replicas(state.snapshot(now))))
         if len(self._read) > len(state.replicas):
             self._read = {name: read for name, read in self._read.items() if name in state.replicas}

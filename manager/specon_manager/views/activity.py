@@ -21,7 +21,7 @@ ENDED: Final = 30
 WAYS: Final = 64
 """Replicas of a gang that moves: where each of them goes."""
 DECISIONS: Final = 40
-"""Of those that were accepted, and as many of the refused ones."""
+"""Accepted decisions that are shown, and as many refused ones."""
 StartOf = Callable[[str], ExpectedStart | None]
 """When a job is expected to start; None where nobody has said."""
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
@@ -52,7 +52,7 @@ def _flying(row: TransactionRow) -> dict[str, Any]:
 
 
 def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[list[dict[str, Any]], int]:
-    """Return the jobs of which nothing runs yet, or any more, next first, and how many there are."""
+    """Return the jobs that do not run yet, or no longer run, next first, and how many there are."""
     moving = {name for each in state.transactions.values() for name in each.concerned}
     found = [job for job in state.jobs.values() if job.ended_at is None and _waits(state, job, moving)]
     found.sort(key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))

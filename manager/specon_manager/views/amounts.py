@@ -61,7 +61,7 @@ def _count(steps: int) -> str:
 
 
 def resources_text(amount: Resources) -> str:
-    """Return processors, memory and GPUs, those of which there are any; `-` for nothing."""
+    """Return processors, memory and GPUs in words, without those that are 0; `-` for nothing."""
     parts = [f"{amount.cpu:.4g} CPU"] if amount.cpu else []
     parts += [f"{amount.memory / _GIB:.4g} GiB"] if amount.memory else []
     parts += [f"{amount.gpu:.4g} GPU"] if amount.gpu else []

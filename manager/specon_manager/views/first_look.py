@@ -43,9 +43,9 @@ class FirstLook(Struct, frozen=True, kw_only=True):
     seconds: float
     nodes: int
     replicas: int
-    """That ran at some time."""
+    """Replicas that ran at some time."""
     categories: Mapping[str, int]
-    """Of those that run now."""
+    """Number of running replicas by category."""
     converged_cpu_hours: float
     """Processors that replicas held while they were converged."""
     converged_gpu_hours: float

@@ -57,9 +57,9 @@ class Held(Struct, frozen=True, kw_only=True):
     """Amounts times seconds since the beginning: processors and GPUs; memory is not counted."""
 
     all: Resources = NOTHING
-    """Of all running replicas."""
+    """Held by all running replicas."""
     converged: Resources = NOTHING
-    """Of those that were converged."""
+    """Held by converged replicas."""
     freed: Resources = NOTHING
     """What converged replicas no longer held on the nodes that they left by a move."""
 

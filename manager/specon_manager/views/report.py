@@ -52,7 +52,7 @@ class Report(Struct, frozen=True, kw_only=True):
     longest_downtime_seconds: float | None
     steps_lost: int
     unmeasured: int
-    """Moves that succeeded and of which nobody knows the downtime."""
+    """Moves that succeeded without a known downtime."""
     rows: tuple[TransactionRow, ...]
     """Moves and changes that ended, in the order in which they ended."""
     unknown: tuple[str, ...]

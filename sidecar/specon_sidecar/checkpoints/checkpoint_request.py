@@ -101,7 +101,7 @@ class Checkpoints:
 
     @property
     def told(self) -> tuple[Saved, ...]:
-        """The last checkpoints of which the trainer's helper told, oldest first."""
+        """The last checkpoints that the trainer's helper announced, oldest first."""
         return tuple(self._told)
 
     def recall_fingerprint(self, saved: Saved) -> Fingerprint | None:
@@ -109,14 +109,14 @@ class Checkpoints:
         return self._told_as.get(saved)
 
     async def hear(self, saved: Saved) -> None:
-        """Look at a checkpoint of which the trainer's helper tells now; note it if it can be one."""
+        """Look at a checkpoint that the trainer's helper announces now; note it if it can be one."""
         if why := await asyncio.to_thread(describe_misplacement, saved.path, self._volumes):
             _LOG.warning("checkpoint %s", why)
             return
         self.note_saved(saved, await asyncio.to_thread(_fingerprint, saved))
 
     def note_saved(self, saved: Saved, told_as: Fingerprint | None = None) -> None:
-        """Take note of a checkpoint of which the trainer's helper told, and how it looked then."""
+        """Take note of a checkpoint that the trainer's helper announced, and how it looked then."""
         # Several ranks tell of the same one, and a file that is written again and again is one of now alone.
         for known in [known for known in self._told if known.path == saved.path]:
             self._told.remove(known)

@@ -1,8 +1,8 @@
-"""Which checkpoints of the trainer are complete: compares what is found now with what was found before.
+"""Finds the complete checkpoints of the trainer: compares what is there now with what was there before.
 
 A checkpoint counts as complete when its declared marker is there, or when a rename made it visible, or when
-nothing of it changed for the settle time; and, whatever else says so, when it lacks nothing that its format
-asks for. Of the newest ones that is looked at here; older ones are looked at when they are verified.
+it has not changed for the settle time. In each case it must also have everything that its format asks for.
+This module checks that for the newest ones; older ones are checked when they are verified.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""A file of which a digest is taken while others read in it, so that nothing is read twice."""
+"""A file that yields its digest while others read in it, so that nothing is read twice."""
 
 import hashlib
 import io

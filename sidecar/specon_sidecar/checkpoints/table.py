@@ -67,11 +67,11 @@ class CheckpointFormat(Struct, frozen=True, kw_only=True):
     at: str = ".+"
     """Pattern of the whole name of the folder or file."""
     holds: tuple[str, ...] = ()
-    """Of a folder: one of these names (globs) in it tells that it is one, also while it is being written."""
+    """For a folder: one of these names (globs) in it marks it as one, even while the trainer writes it."""
     needs: tuple[str, ...] = ()
-    """What must all be there; `|` separates names (globs) of which one is enough."""
+    """Names (globs) that must all be there; `|` separates alternatives, where one is enough."""
     starts: tuple[bytes, ...] = ()
-    """Of a file: what its content begins with; none: anything."""
+    """For a file: the beginnings that its content may have; none: anything."""
     steps: tuple[Step, ...] = ()
     tracker: str = ""
     """A file beside it that names the one to go on from, written last: only that one counts."""

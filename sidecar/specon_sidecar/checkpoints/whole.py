@@ -28,7 +28,7 @@ class Sizes(msgspec.Struct):
     files: Mapping[str, int]
     """Size in bytes by relative name."""
     told: frozenset[str]
-    """Names of files of which a header or an index tells the size."""
+    """Names of files whose size is in a header or an index."""
     parts: Mapping[Path, Stretches]
 
 

@@ -20,7 +20,7 @@ from specon_sidecar.counts import format_count
 
 _MEDIANS: Final = 128  # the history is looked at in so many medians: 0.1 ms instead of 1 ms
 _LEAST_POINTS: Final = 12  # fewer say nothing about an end
-_FIRST_POINTS: Final = 8  # of which a last one may fall by far more than all that comes after
+_FIRST_POINTS: Final = 8  # a last one among them may fall by far more than all later ones
 _DWARFS: Final = 10.0  # times that much
 _SMOOTHED: Final = 20  # the smoothing window is this part of the history
 _LEARNT: Final = 5.0  # in standard errors of a smoothed value: less gain than this is chance
@@ -87,8 +87,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
 def surest(limit: float) -> float:
     """Return the highest confidence that any curve can reach for a limit, a share of the gain so far.
 
-    That of a curve of which nothing at all is to come, at the end of its job: what is expected is never as
-    certain as what was measured.
+    A curve without any gain ahead has it, at the end of its job: an expected value is never as certain as a
+    measured one.
     """
     return _within(limit, 0.0, _SPREAD)
 

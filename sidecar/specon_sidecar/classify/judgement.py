@@ -105,7 +105,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def begin(now: float, settings: ClassifierSettings) -> Judgement:
-    """Return the judgement of a job of which nothing is known yet."""
+    """Return the judgement of a job before its first interval."""
     return Judgement(category=Category.PROGRESSING if settings.literal else Category.UNKNOWN, since=now)
 
 

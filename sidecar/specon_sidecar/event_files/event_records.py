@@ -70,7 +70,7 @@ class EventRecords:
             yield record[_HEADER.size : -_CHECKSUM.size]
 
     def go_near(self, file: int, offset: int, size: int) -> None:
-        """Go on at the first record behind `offset`: for a long history of which only the end is read."""
+        """Continue at the first record behind `offset`: for a long history, where only the end is read."""
         self.offset = offset
         if not self._find_next(file, size):
             self.offset, self.given_up = size, False

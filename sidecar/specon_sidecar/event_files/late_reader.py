@@ -1,4 +1,4 @@
-"""Reader of a log of which is not known yet whether it is text or event files. Pure."""
+"""Reader of a log that may still turn out to be text or event files. Pure."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -63,7 +63,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """How much a sample counts as evidence, beside 1 of the generic formats."""
 
     def sought(self) -> tuple[bytes, ...]:
-        """Return bytes of which one is in each line that the family has a use for."""
+        """Return byte strings; each line that the family has a use for contains one of them."""
         context = () if self.context is None else (self.context[0],)
         bars = (b"%|", b"% ") if self.bar_beside else ()
         return tuple(one for one in (self.needles[0], *context, self.skip_after, *bars) if one)

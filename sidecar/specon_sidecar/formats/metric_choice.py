@@ -127,7 +127,7 @@ class MetricChoice:
         self.needle: Final = _needle(metric)
         """Bytes that the lower-cased form of each line with the metric, or with a loss, holds."""
         self.score_needles: tuple[bytes, ...] = SCORE_NEEDLES if metric is None else ()
-        """Bytes of which one is in each line with a score; fewer as soon as a name is chosen."""
+        """Byte strings; each line with a score has one of them. There are fewer once a name is chosen."""
         self._against: int | None = None
         self._has_episodes = False
         self._seen_sides: dict[tuple[int, bool], int] = {}

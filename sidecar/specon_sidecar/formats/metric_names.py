@@ -149,7 +149,7 @@ _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
 # A likelihood that is printed with its sign turned is one where less is better.
 _LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
 _TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?log")
-# Bytes of which one is in the lower-cased form of each name of a score.
+# Byte strings: the lower-cased form of each name of a score contains one of them.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),

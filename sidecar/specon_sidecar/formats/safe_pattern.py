@@ -1,4 +1,4 @@
-r"""Which regular expressions are safe to search lines with, and lines of which length.
+r"""Regular expressions that are safe to search lines with, and the longest line for each.
 
 Python's engine backtracks: some expressions take a time that grows exponentially with the line. They are
 told by their form, before anything is searched:

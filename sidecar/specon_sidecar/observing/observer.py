@@ -81,7 +81,7 @@ class Observer:
         self._begin: bytes | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
         self.kept: tuple[Kept, ...] = () if state is None else state.kept
-        """The last checkpoints of which the trainer told, oldest first."""
+        """The last checkpoints that the trainer announced, oldest first."""
         self.brought_back = state is not None
         """Whether an earlier incarnation left this state."""
         self.trouble: str | None = None

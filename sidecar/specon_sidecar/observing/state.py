@@ -15,7 +15,7 @@ _Natural = Annotated[int, Meta(ge=0)]
 
 
 class Kept(Struct, frozen=True):
-    """A checkpoint of which its trainer said that it is complete."""
+    """A checkpoint that its trainer called complete."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
     step: _Natural
@@ -29,7 +29,7 @@ class State(Struct, frozen=True, kw_only=True):
     schema: Literal[1] = 1
     incarnation: str
     format: str
-    """The format that was found; a log of which none is known yet leaves no state."""
+    """The format that was found; a log without a known format leaves no state."""
     place: FilePosition
     """How far the log was read."""
     event_files: dict[str, FilePosition] = {}
@@ -48,7 +48,7 @@ class State(Struct, frozen=True, kw_only=True):
     lines: _Natural = 0
     samples: _Natural = 0
     kept: Annotated[tuple[Kept, ...], Meta(max_length=16)] = ()
-    """The last checkpoints of which the trainer told, oldest first, for the next incarnation."""
+    """The last checkpoints that the trainer announced, oldest first, for the next incarnation."""
     gaps: tuple[float, ...] = ()
     """The latest times between two steps, seconds: for a successor in the same incarnation alone."""
     at: float | None = None

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 _REMEMBERED: Final = 64
-_FEWEST: Final = 5  # gaps; the first steps of a run are slow (compilation, caches), and say nothing of it
+_FEWEST: Final = 5  # gaps; the first steps of a run are slow (compilation, caches) and not typical of it
 _TOGETHER: Final = 0.5  # seconds: what comes in one go, a flushed buffer for instance, is one arrival
 
 

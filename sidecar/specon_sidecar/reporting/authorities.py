@@ -31,7 +31,7 @@ class AuthoritiesFile:
             if signature == self._read:
                 return self._context
             context = ssl.create_default_context(cafile=self._path)
-        except OSError as error:  # of which those of `ssl` are some
+        except OSError as error:  # those of `ssl` included
             self._complain(error.strerror or str(error) or type(error).__name__)
             return self._context
         self._read, self._context, self._complained = signature, context, ""

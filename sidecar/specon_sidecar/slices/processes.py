@@ -86,6 +86,6 @@ def send(process: Known, number: signal.Signals) -> bool:
 
 
 def go_on(stopped: Iterable[Known]) -> list[Known]:
-    """Continue processes, the last first; return those of which it has to be tried again, in their order."""
+    """Continue processes, the last first; return those that need another try, in their order."""
     left = [process for process in reversed([*stopped]) if not send(process, signal.SIGCONT)]
     return left[::-1]

@@ -40,7 +40,7 @@ def given(name, settings, **options):
 
 @pytest.mark.parametrize("volume", ["emptyDir", "image"])
 async def test_a_pod_with_the_helper_is_taken(kube, volume):
-    """Under the strictest Pod Security standard, and nothing of it is dropped."""
+    """The API server takes it under the strictest Pod Security standard, and drops no field of it."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     path = f"/api/v1/namespaces/{kube.namespace}"
     namespace = (await kube.ask("GET", path)).body

@@ -57,7 +57,7 @@ def boost_of(stage, job):
 
 
 async def test_kueue_preempts_the_job_that_has_converged_and_not_the_one_that_grows(stage):
-    """Of equals it takes the one that was admitted last, which still grows: the boost turns that round."""
+    """At equal priority Kueue takes the job admitted last, which still grows: the boost reverses that."""
     (first,) = await stage.submit("first", "team", cpu="2")
     await stage.trains(first)
     await asyncio.sleep(1.5)  # the times of Kueue are whole seconds

@@ -22,7 +22,7 @@ async def test_only_one_makes_it(kube):
 
 
 async def test_only_one_takes_it_over(kube):
-    """Of two that saw the same version the second is refused."""
+    """The server refuses the second of two candidates that saw the same version."""
     made = await kube.create(LEASES, lease())
     assert (await kube.put(LEASES, lease("b", resourceVersion=made.version))).status == 200
     answer = await kube.put(LEASES, lease("c", resourceVersion=made.version))

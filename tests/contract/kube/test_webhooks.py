@@ -79,7 +79,7 @@ async def test_generated_name_is_not_told(kube, tmp_path):
 
 
 async def test_refusal_is_told(kube, tmp_path):
-    """What a webhook says against a pod reaches whoever makes it, with the webhook's code."""
+    """The creator of a pod gets the webhook's objection, with the webhook's code."""
     async with serving(tmp_path) as webhook, registered(kube, webhook):
         webhook.allowed = False
         answer = await kube.create("pods", annotated("trainer"))

@@ -38,7 +38,7 @@ async def test_a_pod_without_the_annotation_is_as_its_owner_made_it(live: LiveSt
 async def test_a_wrong_annotation_is_refused_with_its_name(
     live: LiveStage, annotation: str, value: str, said: str
 ):
-    """Whoever creates a pod with an annotation that cannot be used is told which one, and why."""
+    """The creator of a pod with an unusable annotation is told which one it is, and why."""
     await live.manage(decisions=MOVES_NOTHING)
     with pytest.raises(ApiError) as refused:
         await live.create(live.jobs.pod("wrong", annotations={**ANNOTATIONS, annotation: value}))

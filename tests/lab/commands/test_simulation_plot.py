@@ -66,7 +66,7 @@ def test_the_picture_says_what_it_shows(tmp_path):
 
 
 def test_a_crowd_of_stays_becomes_a_map(tmp_path):
-    """Of 100 nodes no bar could be seen; the scale says what is counted."""
+    """The bars of 100 nodes would be invisible; the scale says what is counted."""
     path = tmp_path / "crowd.svg"
     nodes = [f"node-{number}" for number in range(100)]
     plot_runs(path, runs("specon", count=200, nodes=100), title="crowd", nodes=nodes)

@@ -55,7 +55,7 @@ def test_a_cluster_with_room_for_all_has_no_contention():
 
 
 def test_two_jobs_share_a_node():
-    """Of two jobs that could each use the whole node, each trains at half speed while both are there."""
+    """Two jobs that could each use the whole node train at half speed while both are there."""
     shared = workload(sharing_job(0), sharing_job(1, at=50.0), on=nodes(1))
     outcome = simulate(shared, "round-robin", check=Invariants())
     assert [done.ended_at for done in outcome.jobs] == [150, 200]

@@ -36,9 +36,9 @@ def gang(number, seconds, kind, step_bytes):
 
 
 def run(defragment, *, step_bytes=1.25e8, kind="bert"):
-    """Return the completion times of two gangs, the second of which starts on two nodes, and all moves.
+    """Return the completion times of two gangs and all moves; the second gang starts on two nodes.
 
-    Half of each of these nodes is taken by a job of 500 s then.
+    A job of 500 s occupies half of each of these nodes then.
     """
     singles = [job(number, at=1.0, seconds=500, requests=HALF) for number in (1, 2)]
     given = workload(

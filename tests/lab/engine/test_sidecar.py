@@ -176,7 +176,7 @@ def test_a_resume_is_proven_at_the_next_step():
 
 
 def test_a_single_report_at_the_next_step_proves_a_resume_too():
-    """Whoever asks for the first time when the step is printed has its proof in that report."""
+    """A first request at the time of the printed step has its proof in that report."""
     for curve in (None, VAE):
         one, rate = sidecar(curve=curve), 1 / SECONDS
         one.report(30.0, 30.0 * rate, rate, "i-1", first=True)

@@ -88,7 +88,7 @@ def test_two_parameter_servers_on_one_node_count_it_once():
 
 @given(st.integers(0, 8), st.integers(0, 8), st.booleans())
 def test_each_worker_that_is_further_away_costs(near, far, fixed_quota):
-    """Of gangs of one size the one with more remote workers is slower; with none it has full speed."""
+    """A gang with more remote workers is slower than one of the same size; with none it has full speed."""
     total = near + far
     network = msgspec.structs.replace(NETWORK, fixed_quota=fixed_quota)
     training = Training(seconds=1.0, network=network)

@@ -57,7 +57,7 @@ def test_where_nothing_is_known_nothing_is_told():
 
 
 def test_a_job_that_does_not_wait_has_no_start():
-    """Whoever asks too late is told so."""
+    """A late request gets that as its answer."""
     assert (
         expected_starts(waiting(), NOW, ["default/gone"])["default/gone"].why == "it does not wait any more"
     )

@@ -48,7 +48,7 @@ def test_nineteen_equally_likely_times_have_their_extremes_as_interval():
 
 
 def test_the_interval_of_draws_from_one_distribution_holds_what_it_says():
-    """Of as many truths drawn like the worlds 87 to 93 of 100 lie within."""
+    """If truths are drawn like the worlds, 87 to 93 of 100 lie within the interval."""
     rng = Random(0)
     inside = 0
     for _ in range(3000):
@@ -77,7 +77,7 @@ def test_the_same_seed_draws_the_same_world():
 
 
 def test_a_world_is_played_no_further_than_its_bounds():
-    """By virtual time, by work, and by whoever has no more patience."""
+    """Virtual time, work and the patience of the caller bound it."""
     state, now = queued()
     world = Worlds(state, now, seed=0).draw(0, until=1e4)
     names = ["default/job-1", "default/job-2"]
@@ -174,7 +174,7 @@ def test_where_order_may_turn_everybody_is_played():
 
 
 def test_assumptions_say_who_is_taken_to_come():
-    """Of three jobs nobody can say at which rate others come."""
+    """Three jobs are too few to tell the rate at which others come."""
     state, now = queued()
     state = under("srpt", state)
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]

@@ -118,7 +118,7 @@ def test_measured_seconds(tmp_path):
     assert toy.seconds(16, 1) == pytest.approx(200 * 0.2)
     assert toy.seconds(16, 2) == pytest.approx(200 * 0.2)
     assert toy.seconds(32, 2) == pytest.approx(100 * 0.3)
-    # One replica holds 16 samples at most: two rounds, of which the second has nothing to wait for.
+    # One replica holds 16 samples at most: two rounds, and the second has nothing to wait for.
     assert toy.seconds(32, 1) == pytest.approx(100 * (0.2 + 0.2))
 
 

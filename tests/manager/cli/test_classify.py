@@ -352,7 +352,7 @@ def test_line_of_ten_gigabytes_is_stepped_over(capsys, tmp_path):
 
 @pytest.mark.parametrize("what", ["file", "directory", "event file"])
 def test_what_may_not_be_read_is_refused(capsys, tmp_path, log, monkeypatch, what):
-    """No permission is told as such, whoever runs the tests."""
+    """A missing permission is named as such, under any user that runs the tests."""
 
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

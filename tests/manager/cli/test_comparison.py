@@ -123,7 +123,7 @@ def said(*runs):
 
 
 def busy(others, own=None, seconds=100.0):
-    """Return the load of a machine of two CPUs of which others took so many processor seconds."""
+    """Return the load of a machine of two CPUs where others took so many processor seconds."""
     return Load(
         cpus=2,
         seconds=seconds,

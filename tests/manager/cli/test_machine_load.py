@@ -24,7 +24,7 @@ def test_ones_own_processes_are_told_from_others():
     cpus = os.sched_getaffinity(0)
     meter = LoadMeter(cpus)
     burn(0.5).wait()
-    # Whoever has let go of its parent is nobody's child that we wait for.
+    # A process that has left its parent is no child that we wait for.
     leave = (
         "import subprocess, sys\n"
         f"command = [sys.executable, '-c', {BURN.format(60)!r}]\n"

@@ -151,7 +151,7 @@ def made(path, port=9, pid=1):
 
 
 def test_explain_shows_how_the_log_of_a_crashed_job_ends(scene, tmp_path, monkeypatch, capsys, logged):
-    """Of a manager that has ended, too; as text and as JSON."""
+    """It shows that after the end of the manager, too; as text and as JSON."""
     monkeypatch.chdir(tmp_path)
     name, write = logged
     scene.replica(name, crashes=1, phase=Phase.FAILED)

@@ -246,7 +246,7 @@ def printed_of(top):
 
 
 def test_what_is_stuck_and_what_is_queued_is_said(scene):
-    """Of a move why it does not end, in red above everything; moves that wait are counted."""
+    """The reason why a move does not end is in red above everything; waiting moves are counted."""
     name = scene.job()
     scene.running(name)
     scene.move(name, TransactionState.LEAVING, stuck="it was told 3 times to end")

@@ -193,7 +193,7 @@ def test_moves_that_ended_come_before_refusals(scene):
 
 
 def test_at_most_six_entries_are_shown(scene):
-    """Of many decisions the latest six are shown."""
+    """The view shows the latest six of many decisions."""
     name = scene.job()
     for number in range(9):
         scene.decided(name, f"Admit node-{number}", "because", at=number)

@@ -137,7 +137,7 @@ def test_an_owner_that_ignores_the_order_is_told_three_times():
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_the_number_that_its_user_writes_meanwhile_wins(saved):
-    """The change ends; nothing of it is wanted of the owner any more."""
+    """The change ends and asks nothing more of the owner."""
     with owned(workers=2) as cluster:
         grow(cluster, W2)
         if saved:
@@ -253,7 +253,7 @@ def test_a_manager_that_was_killed_as_a_change_ended_says_again_that_the_job_may
 
 
 def test_the_owner_of_a_job_that_is_over_is_told_once():
-    """Nothing of it will ever run again, however often that is asked for."""
+    """No replica of it will ever run again, however many requests come."""
     with owned("none", workers=1, most=1) as cluster:
         cluster.post(ev.MoveRequested(id="mine", job=G, targets=("node-1",)))
         cluster.carry_out()

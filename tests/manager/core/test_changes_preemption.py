@@ -91,7 +91,7 @@ def test_a_victim_that_ignores_its_end_is_told_again():
 
 
 def test_a_victim_is_preempted_once_at_a_time():
-    """Whoever asks again is told that it is under way."""
+    """A repeated request is told that it is under way."""
     with runs() as cluster:
         preempt(cluster)
         assert preempt(cluster) == []
@@ -100,7 +100,7 @@ def test_a_victim_is_preempted_once_at_a_time():
 
 
 def test_a_job_whose_first_worker_does_not_run_cannot_save():
-    """It is not preempted before it could go on from anything; nor one of which a part only starts."""
+    """It is not preempted before it has a checkpoint to resume from, nor while a part of it still starts."""
     with runs() as cluster:
         cluster.die(W0, 1)
         assert [type(each) for each in preempt(cluster)] == [StartReplica]  # of what crashed

@@ -180,7 +180,7 @@ def test_one_thing_at_a_time():
 
 
 def test_a_policy_does_not_give_up_the_claim_while_a_move_makes_room():
-    """What is moved for would be lost to whoever comes first."""
+    """The room that the moves make would go to the next job that comes."""
     cluster = scattered()
     cluster.tick()
     (verdict,) = plan(cluster.state, [Claim(job="default/d", placement={}, reason="")], cluster.now)

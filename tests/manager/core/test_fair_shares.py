@@ -105,7 +105,7 @@ def test_a_job_that_starves_waits_for_no_turn():
 
 
 def test_without_the_setting_nothing_is_counted_and_nobody_waits_for_a_turn():
-    """Whoever is first gets all, as ever."""
+    """The first job gets everything, as before."""
     state = cluster(a=9.0)
     state = msgspec.structs.replace(state, settings=Settings(policy="fifo"))
     state = waiting(waiting(state, 10, queue="a"), 10, queue="b", first=10)
@@ -125,7 +125,7 @@ def test_half_of_the_past_is_forgotten_after_the_half_life():
 
 @given(st.lists(st.floats(0.1, 500), min_size=1, max_size=20), st.floats(0, 5), st.floats(0, 5))
 def test_the_mean_does_not_depend_on_how_often_it_is_counted(steps, mean, uses):
-    """Of a use that stays the same."""
+    """The use stays the same in between."""
     known = QueueShare(mean=mean, uses=uses, at=NOW)
     state = msgspec.structs.replace(cluster(), shares={"a": known, "b": known})
     state = with_gang(state, gang("r", 4, ps=0, queue="a"), on("node-0", *(worker("r", n) for n in range(4))))
@@ -146,7 +146,7 @@ def test_a_share_is_of_the_kind_of_which_it_is_most_and_borrowing_without_a_quot
 
 
 def test_a_new_leader_goes_on_from_what_was_written_down():
-    """Of what it has counted itself it knows better."""
+    """The leader trusts its own counts more than the record."""
     state = msgspec.structs.replace(cluster(a=0.5), shares={"a": QueueShare(mean=0.5, at=NOW)})
     queues = tuple(state.queues.values())
     after, _ = step(state, QueuesObserved(queues=queues, shares={"a": 3.0, "b": 2.0}), NOW)

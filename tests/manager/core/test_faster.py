@@ -49,7 +49,7 @@ def seen(cluster, name="a"):
 
 
 def test_paces_are_learnt_for_each_model():
-    """Of jobs of one replica that ask for GPUs and have a kind, too; not where nobody knows the model."""
+    """Jobs of one replica with GPUs and a kind count, too; nodes of an unknown model do not."""
     cluster = cluster_of("K80", "V100", "", defragment="off")
     begin(cluster, "a", "node-0")
     begin(cluster, "b", "node-1")

@@ -252,7 +252,7 @@ def test_how_long_jobs_of_a_kind_train_is_learnt(told):
 
 
 def test_a_claim_ends_with_its_job(told):
-    """Spent when it is admitted, so that nothing of it is left when it ends."""
+    """The claim is spent when the job is admitted, so none is left when the job ends."""
     told.admit(gang("g", 1, ps=0, restarts=0), on("node-0", W0))
     preempt(told)
     told.carry_out()

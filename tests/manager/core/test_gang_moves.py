@@ -325,7 +325,7 @@ def test_what_came_beside_a_gang_and_is_named_no_more_stays_where_the_move_is_gi
 @pytest.mark.parametrize("present", [None, 3], ids=["by names", "by number"])
 @pytest.mark.parametrize("hangs", [True, False], ids=["restarted", "moved"])
 def test_a_gang_that_its_owner_enlarges_meanwhile_is_left_to_its_owner(hangs, present):
-    """Whoever came is no part of what was to run: it would be ended, and started by nobody."""
+    """A new worker is no part of what was to run: it would be ended, and nobody would start it."""
     with owned(resizing="none", most=2, fewest=None, on_hang="restart" if hangs else "report") as cluster:
         if hangs:
             cluster.report(W0, step=110)
@@ -352,7 +352,7 @@ def test_a_gang_that_its_owner_enlarges_meanwhile_is_left_to_its_owner(hangs, pr
 
 
 def test_room_on_a_node_that_nothing_landed_on_is_given_back_though_the_manager_was_killed():
-    """The scheduler puts all of it where it ran before: at the end nothing of it has moved."""
+    """The scheduler puts all of it where it ran before: at the end no replica has moved."""
     with owned(resizing="none", most=2, fewest=None) as cluster:
         move(cluster, on("node-1", W0, W1))
         cluster.carry_out()

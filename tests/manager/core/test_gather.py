@@ -316,7 +316,7 @@ def test_the_nodes_on_which_it_runs_come_first(held, cpus, count, placed):
 
 
 def test_a_gang_of_no_kind_learns_nothing_of_one_whose_kind_has_its_name():
-    """Whoever may annotate a pod could have gangs of others moved."""
+    """Otherwise a user who may annotate a pod could have the gangs of others moved."""
     cluster = Cluster(nodes=4, cpus=2.0, settings=msgspec.structs.replace(SETTINGS, policy="quota-fifo"))
     cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, resizing="none")))
     cluster.post(ev.JobSubmitted(gang("h", 2, ps=0, resizing="none", kind="default/g")))

@@ -160,7 +160,7 @@ def test_what_cannot_come_back_waits_for_its_next_start():
 
 
 def test_its_owner_restarts_it():
-    """Nothing of it is to run for a moment, then all of it where it was."""
+    """Its owner is to run no replica for a moment, then all of them where they were."""
     with owned("restart", **CURED) as cluster:
         hang(cluster, W0, W1)
         orders = [action for action in cluster.tick() if isinstance(action, PlaceJob)]

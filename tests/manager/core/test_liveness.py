@@ -197,7 +197,7 @@ def test_a_gang_that_does_not_fit_takes_no_room_from_others(policy):
 
 
 def test_a_job_that_completes_while_its_smaller_admission_is_turned_back_stays_complete():
-    """It is over: nothing of it waits, and nothing is started again."""
+    """It is over: no replica of it waits, and none is started again."""
     cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
     with registered(cluster.proposed):
         spec = gang("g", 3, ps=0, fewest=1, resizing="live")
@@ -543,7 +543,7 @@ def test_each_replica_that_trains_by_itself_is_asked_for_its_own_checkpoint():
 
 
 def test_one_that_cannot_save_keeps_all_of_them_running():
-    """Nothing of it is ended without a verified checkpoint of its own."""
+    """No replica of it is ended without a verified checkpoint of its own."""
     cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
     cluster.sidecars_answer = False
     with registered(cluster.proposed):
@@ -559,7 +559,7 @@ def test_one_that_cannot_save_keeps_all_of_them_running():
 
 
 def test_scaling_in_asks_those_that_leave():
-    """Of replicas that train by themselves the others are not disturbed."""
+    """If replicas train by themselves, the others are not disturbed."""
     cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
     cluster.sidecars_answer = False
     with registered(cluster.proposed):

@@ -105,7 +105,7 @@ def test_a_start_without_a_deadline_is_awaited_for_ever():
 
 
 def test_a_late_start_is_told_to_end_until_it_is_gone_and_is_a_crash_only_then():
-    """It may live: the next one is ordered when nothing of it is left, and its pause is over."""
+    """It may live: the next one is ordered once it is gone, and its pause is over."""
     cluster = starting()
     cluster.orders.clear()
     for _ in range(3):

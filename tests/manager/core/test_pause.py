@@ -1,4 +1,4 @@
-"""A pause: nothing new is ordered, what is in flight goes on, and whoever asks is told why."""
+"""A pause: nothing new is ordered, what is in flight continues, and each request is told why."""
 
 import msgspec
 import pytest

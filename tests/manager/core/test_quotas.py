@@ -160,7 +160,7 @@ def test_replicas_that_are_started_one_by_one_count_as_their_whole_job():
 
 
 def test_a_quota_below_its_use_ends_nothing_and_starts_nothing():
-    """What runs goes on; whoever waits is kept from the policy with the numbers."""
+    """Running jobs continue; the policy does not see the waiting ones, and the numbers say why."""
     state = with_queues(running(state_of(), "r", 3, queue="a"), queue("a", 1, borrow=False))
     state = waiting(state, "g", 1, queue="a")
     assert verdict(state, admission("g", 1)) == [Refusal.QUOTA]

@@ -97,7 +97,7 @@ def test_what_a_report_does_not_say_is_kept_where_it_still_holds(cluster):
 
 @pytest.mark.parametrize("sequence", [5, 4, 0])
 def test_a_doubled_or_late_report_changes_nothing(cluster, sequence):
-    """Of one session only a higher number is news."""
+    """Within one session only a higher number is news."""
     tell(cluster, report(5, last=seen(step=50)))
     before = cluster.state
     tell(cluster, report(sequence, last=seen(step=40), category=Category.CONVERGED))
@@ -211,7 +211,7 @@ def test_the_latest_checkpoint_is_kept_and_of_the_same_step_the_verified_one(clu
 
 
 def test_steps_are_no_further_apart_for_a_trainer_that_was_stopped(cluster):
-    """What it was stopped between two reports does not count; an older sidecar says nothing of it."""
+    """The time it was stopped between two reports does not count; an older sidecar does not report it."""
     tell(cluster, report(1, last=seen(step=10)))
     cluster.now += 100.0
     assert tell(cluster, report(2, last=seen(step=11), stopped_seconds=80.0)).step_interval == 20.0

@@ -195,7 +195,7 @@ def test_the_end_of_a_move_calls_for_a_tick_where_another_waits_for_it():
 
 
 def test_what_waits_can_be_withdrawn_and_what_has_begun_cannot():
-    """It is in the history as refused, with the words of whoever withdrew it."""
+    """It is in the history as refused, with the reason given for the withdrawal."""
     state, actions = step(waits(), ev.RequestWithdrawn(id="default/n", reason="never mind"), NOW + 1)
     assert (actions, state.requests) == ([], {})
     assert (state.history[-1].state, state.history[-1].note) == (TransactionState.REFUSED, "never mind")
@@ -275,7 +275,7 @@ def test_without_a_target_a_node_that_cannot_take_it_hides_no_other():
 
 
 def test_refused_requests_do_not_pile_up():
-    """The history is bounded, whoever asks."""
+    """The history is bounded, no matter who asks."""
     state = state_of()
     for number in range(HISTORY + 3):
         state, _ = ask(state, target="node-9", name=f"default/m{number}")

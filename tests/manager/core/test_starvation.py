@@ -65,7 +65,7 @@ def test_nothing_is_kept_where_there_is_no_bound_or_nothing_is_ordered():
 
 
 def test_the_one_that_waits_longest_comes_first_and_stays_first():
-    """Whoever has the room keeps it until it is admitted, also where another turns up that waited longer."""
+    """The job with the room keeps it until it is admitted, even if one appears that has waited longer."""
     state = waiting(waiting(FULL, "young", 2, 100), "old", 2, 200)
     assert firm(state) == ("old", ["node-0"])
     state, _ = prepare(waiting(FULL, "young", 2, 100), NOW)

@@ -74,7 +74,7 @@ def test_room_is_told_with_its_numbers():
 
 
 def test_a_gang_is_told_how_many_of_it_find_room():
-    """Of its fewest workers: more are not needed to start."""
+    """The number counts its fewest workers: it needs no more to start."""
     found = waiting(with_waiting(nodes(cpu=2.0), workers=4, fewest=3, cpu=1.5))
     assert found.kind == "room"
     assert "it needs 3 times 1.5 CPU, each on one node; 2 of them find room" in found.text
@@ -107,7 +107,7 @@ def test_room_of_others_is_not_free_and_its_own_is_named():
 
 
 def test_pauses():
-    """Of the manager, of a job after a change that did not succeed, and after a crash."""
+    """A job waits for the manager's pause, and for its own after a failed change or a crash."""
     state = with_waiting(nodes())
     paused = msgspec.structs.replace(state, pause=Pause(since=1.0, reason="the storage is serviced"))
     assert waiting(paused).text == "the manager is paused: the storage is serviced"

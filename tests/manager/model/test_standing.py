@@ -19,7 +19,7 @@ from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
 @given(worlds(), st.data())
 def test_nothing_is_against_a_move_exactly_where_no_words_for_it_are_found(layout, data):
-    """Of every replica of random worlds, some of whose jobs have rules of their own."""
+    """This holds for every replica of random worlds, where some jobs have rules of their own."""
     state, snapshot = layout.state, layout.snapshot
     moves = [
         Migrate(replica=name, target=data.draw(st.sampled_from(sorted(state.nodes))), purpose="", reason="")

@@ -77,7 +77,7 @@ def test_a_job_with_servers_grows_beside_its_workers_only():
 
 
 def test_nobody_grows_while_a_job_waits_that_could_ever_fit():
-    """For one that is larger than the cluster nobody holds back."""
+    """No job holds back for a job that is larger than the cluster."""
     assert resized(grown().add(spec_of("waits", 8)), "waits") == []
     assert resized(grown().add(spec_of("never", 9)), "never") != []
 

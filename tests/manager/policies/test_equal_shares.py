@@ -18,7 +18,7 @@ def test_who_just_came_waits_as_long_as_the_others_would_take_of_its_time():
 
 
 def test_what_a_job_lacks_until_now_counts_for_each_that_is_there():
-    """Of 60 s one had all; equal shares would have been 20 s of both and 40 s of it alone."""
+    """One job had all 60 s; equal shares would have been 20 s of both and 40 s of it alone."""
     assert slack([sharer(60.0, 60.0, 50.0), sharer(20.0, 0.0, 50.0)]) == [50.0 + 2 * 10, 50.0 - 2 * 10]
 
 

@@ -121,7 +121,7 @@ def test_a_sharing_job_that_never_got_its_turn_has_trained_for_what_it_did():
 
 @given(worlds(), st.sampled_from([1.0, 600.0]))
 def test_everybody_has_something_left(layout, prior):
-    """Above 0 and finite, whatever was reported, and the same whoever asks first."""
+    """It is above 0 and finite for any reports, and the order of the questions does not matter."""
     snapshot = layout.snapshot
     expected = Expectation(snapshot, prior_seconds=prior)
     found = {job.name: expected.remaining(job) for job in snapshot.jobs.values()}

@@ -157,7 +157,7 @@ def test_who_cannot_resume_is_no_victim():
 
 
 def test_who_is_in_the_middle_of_something_is_no_victim():
-    """A job that gives up a worker, or of which a replica moves: the planner would refuse it."""
+    """The planner would refuse a job that gives up a worker, or that has a replica in a move."""
     lines = [
         Line(name="shrinking", gpu=2, node=("node-0", "node-1")),
         Line(name="large", gpu=5, node="node-0"),

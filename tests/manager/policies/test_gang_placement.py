@@ -80,7 +80,7 @@ def test_of_workers_that_differ_the_first_are_taken_too(cpus, nodes):
 
 
 def test_a_gang_whose_workers_differ_is_not_taken_for_so_many_of_its_largest():
-    """Of which none had room before."""
+    """So many workers of the largest size had no room before."""
     known = TooLarge()
     known.add(Gang("alike", workers=3, cpu=8).spec(), 3)
     assert known.covers(Gang("other", workers=3, cpu=8).spec(), 3)

@@ -60,7 +60,7 @@ def test_the_order_is_that_of_inserting_one_job_after_the_other(wanted):
 
 
 def test_a_requirement_adds_shares_of_a_node():
-    """Of the parameter servers and the workers asked for; as printed it adds cores and bytes."""
+    """It adds those of parameter servers and requested workers; as printed it adds cores and bytes."""
     spec = Gang("j", ps=1, workers=3, cpu=1, memory=10, gpu=1).spec()
     assert requirement(spec, WHOLE, DEFAULT) == pytest.approx(4 * (0.1 + 0.1 + 0.25))
     assert requirement(spec, WHOLE, LITERAL) == pytest.approx(4 * 11)
@@ -158,7 +158,7 @@ def test_while_workers_leave_no_more_are_taken_and_others_may_start_beside_the_c
 
 
 def test_a_claim_is_redeemed_as_soon_as_there_is_room():
-    """The next calls admit the job, whoever is ahead of it by now."""
+    """The next calls admit the job, even behind jobs that are ahead of it by now."""
     claims = Gang("claims", workers=2, claim={"a": "01"})
     ahead = Gang("ahead", workers=1, utility=2)
     assert proposed({"a": 2}, claims, ahead) == [("start", "claims", {"a": "01"})]

@@ -1,4 +1,4 @@
-"""Of items whose values change again and again the first of those with the least is known."""
+"""The first item with the least value is known, while values change again and again."""
 
 from hypothesis import given
 from hypothesis import strategies as st

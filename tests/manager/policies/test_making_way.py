@@ -44,7 +44,7 @@ def test_a_converged_job_leaves_a_full_node_for_an_empty_one():
 
 
 def test_the_default_policy_orders_it_where_processors_are_short():
-    """Eight that train on four processors, each of which reserves a half: the plan lets it through."""
+    """Eight jobs train on four processors, and each reserves half a processor: the plan accepts the move."""
     layout = full(growing=6)
     layout.state = msgspec.structs.replace(layout.state, nodes=nodes_of(2, cpu=4.0))
     half = Resources(cpu=0.5)
@@ -61,7 +61,7 @@ def test_the_default_policy_orders_it_where_processors_are_short():
     ("why", "layout"),
     [
         ("nobody there grows", full(growing=0, converged=4)),
-        ("whoever grows has a limit at what it requests", full(bursts=False)),
+        ("the growing job is limited to its requests", full(bursts=False)),
         ("nobody has converged", full(growing=4, converged=0)),
         ("there is one node", full(nodes=1)),
         ("it saves nothing", full(checkpointing="none")),
@@ -75,7 +75,7 @@ def test_it_stays_where_nobody_would_gain_or_it_cannot_go(why, layout):
 
 
 def test_it_stays_where_the_node_is_not_full():
-    """Whoever grows can use what nobody reserves already."""
+    """A growing job can use the processors that nobody reserves."""
     layout = full()
     layout.change("converged-1/worker/0", phase=Phase.ABSENT, node=None, incarnation=None)
     assert moves(layout) == []

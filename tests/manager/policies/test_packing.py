@@ -27,7 +27,7 @@ def number(node):
 
 
 def occupied(*gpus):
-    """Return nodes of four GPUs of which so many are taken."""
+    """Return nodes of four GPUs, with so many of them taken."""
     layout = Layout(nodes_of(len(gpus)))
     for node, taken in enumerate(gpus):
         if taken:
@@ -56,7 +56,7 @@ def test_node_after_node_is_filled_the_one_that_holds_most_first():
 
 @pytest.mark.parametrize("gpus", [(3, 1, 1, 1), (1, 1, 1, 3)])
 def test_the_largest_of_workers_that_differ_goes_first(gpus):
-    """Else the small ones take the room of which only it has need."""
+    """Else the small ones take the room that only the large one needs."""
     amounts = tuple((index, Resources(gpu=float(gpu))) for index, gpu in enumerate(gpus))
     spec = spec_of("j", 4, requests=Resources(gpu=3.0), unlike=amounts)
     found = placed(occupied(1, 1).add(spec), "j")
@@ -106,7 +106,7 @@ def test_nothing_is_taken_where_not_all_of_it_fits():
 
 @pytest.mark.parametrize(("abroad", "nodes"), [(False, [0, 0]), (True, [0, 0, 1])])
 def test_a_gang_grows_where_it_is_and_elsewhere_only_if_told(abroad, nodes):
-    """Of four that want to join two have room beside the first."""
+    """Four workers want to join, and two have room beside the first."""
     snapshot = occupied(2, 3).add(spec_of("j", 4, min_workers=1)).snapshot
     gang, idle = gang_of(snapshot.jobs["default/j"], snapshot), Idle(snapshot, choice="first-fit")
     placement = place_tightly(gang.servers, gang.workers, 1, idle)

@@ -321,7 +321,7 @@ def test_a_large_job_waits_no_longer_than_the_stated_bound():
 
 
 def test_the_bound_holds_for_each_of_several_in_turn():
-    """Of three that starve at once the last waits for two more that take its turn before."""
+    """Three jobs starve at once; the last waits for two others that take their turns before it."""
     small, _ = stream()
     large = [
         job(10_000 + k, at=10.0 + k, seconds=100.0, requests=WHOLE, spec={"kind": "large"}) for k in range(3)

@@ -200,7 +200,7 @@ def test_what_was_seen_is_not_asked_for_again():
 @settings(deadline=None)
 @given(worlds(), st.sampled_from(DECIDING), st.data())
 def test_what_is_decided_does_not_depend_on_what_was_asked_before(layout, policy, data):
-    """Of the same records with nothing kept of them the same is proposed and ordered, word for word."""
+    """The same records without kept results give the same proposals and orders, word for word."""
     given = msgspec.structs.replace(
         layout.state.settings, policy=policy, parameters={}, defragment="on", warnings=("cordon",)
     )
@@ -242,7 +242,7 @@ def decided(state, now):
 
 
 def forgotten(state):
-    """Return the same with other records, of which nothing can be kept."""
+    """Return the same with other records, so that no earlier result can be kept."""
     kinds = ("nodes", "jobs", "replicas")
     anew = {
         kind: {name: msgspec.structs.replace(record) for name, record in getattr(state, kind).items()}

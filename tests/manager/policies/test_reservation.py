@@ -42,7 +42,7 @@ def full(*seconds, workers=4):
 
 
 def test_room_is_kept_where_it_is_expected_first():
-    """Of three nodes that on which the job with the least left runs."""
+    """The reserved node of three is the one with the job that has the least left."""
     assert reserved(full(500.0, 100.0, 300.0).add(spec_of("j", 2)), "j") == "worker/0@1 worker/1@1"
 
 
@@ -161,7 +161,7 @@ def test_what_is_reserved_is_closed_to_others_at_once():
 
 
 def crashed(*, claim):
-    """Return a gang of two of which one crashed, and a job that waits for the whole node."""
+    """Return a gang of two with one crashed, and a job that waits for the whole node."""
     layout = Layout(nodes_of(1)).add(spec_of("gang", 2), "0 0", trains_since=None).add(spec_of("j", 4))
     layout.change("gang/worker/1", phase=Phase.PENDING, crashes=1)
     if claim:

@@ -74,7 +74,7 @@ def test_who_is_late_makes_no_room():
 
 
 def test_as_few_as_suffice_end_those_with_the_most_left_first():
-    """Of three that would each do, one."""
+    """Each of three jobs would do, and only one ends."""
     layout = Layout(nodes_of(3))
     for number, seconds in enumerate((900.0, 1100.0, 1000.0)):
         layout.add(spec_of(f"long-{number}", 4), " ".join([str(number)] * 4))

@@ -230,7 +230,7 @@ def test_a_node_that_is_short_by_two_is_lifted():
 
 
 def test_a_short_node_does_not_give_to_another():
-    """Sources are the nodes that are not in T, whoever converged last."""
+    """Sources are the nodes that are not in T, no matter which job converged last."""
     layout = {"node-0": "p", "node-1": "ccc", "node-2": "c" * 10, "node-3": "p" * 10}
     since = {"c1": 500.0, "c2": 500.0, "c3": 500.0}
     assert rebalanced(layout, since=since)[:4] == [

@@ -99,7 +99,7 @@ def test_the_shortest_starts_first_and_shorter_ones_fill_what_is_left():
 
 
 def test_a_shorter_job_takes_the_place_of_a_longer_one():
-    """Of two that run, the one with the most left leaves; its room is kept for the shorter."""
+    """The running job with the most left leaves; its room is kept for the shorter one."""
     layout = Layout(nodes_of(2, gpu=1.0)).add(lasting("a", 100), "0", **JUST_STARTED)
     layout.add(lasting("b", 200), "1", **JUST_STARTED).add(lasting("c", 50))
     assert done(layout) == [("Preempt", "b", ""), ("Claim", "c", "worker/0@1")]
@@ -122,7 +122,7 @@ def test_a_victim_that_is_leaving_is_enough():
 
 
 def test_a_claim_yields_to_a_shorter_job():
-    """The room goes to whoever has the least left; the other takes what is next."""
+    """The job with the least left gets the room; the other takes the next room."""
     layout = Layout(nodes_of(1, gpu=1.0)).add(lasting("b", 200), "0", trains_since=None)
     layout.leave("b/worker/0", "preempt").add(lasting("c", 50))
     layout.claim("c", {"default/c/worker/0": "node-0"}).add(lasting("d", 20))

@@ -1,4 +1,4 @@
-"""Of jobs that take turns on a GPU the one with the least left goes first, in place."""
+"""Jobs take turns on a GPU: the one with the least left goes first, in place."""
 
 import pytest
 

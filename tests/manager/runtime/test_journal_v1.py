@@ -223,7 +223,7 @@ def test_a_file_that_was_begun_anew_says_the_same_as_one_that_was_not(tmp_path, 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_it_is_not_run_through_the_decisions_again(tmp_path, run, capsys):
-    """`specon replay` says of which version it is, and that it cannot be; as with any wrong argument."""
+    """`specon replay` names its version and refuses it, as it does any wrong argument."""
     path = tmp_path / NAME
     path.write_bytes(b"".join(lines_of(run)))
     assert main(["replay", str(path)]) == 2

@@ -1,4 +1,4 @@
-"""Instructions to sidecars: kept until acknowledged, seen at once by whoever waits."""
+"""Instructions to sidecars: kept until acknowledged, seen at once by a sidecar that waits."""
 
 import asyncio
 

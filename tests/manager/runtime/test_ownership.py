@@ -50,7 +50,7 @@ def test_a_directory_of_ours_is_used(state):
 
 
 def test_a_directory_of_somebody_else_is_refused(state, monkeypatch):
-    """Whoever made it beforehand chose its key and its journal, and so the commands: path, owner and mode."""
+    """Its maker chose its key and its journal, and so the commands; path, owner and mode are checked."""
     as_somebody_else(monkeypatch)
     said = everybody_asks(state)
     assert said.startswith(f"{state} (owner ")
@@ -150,7 +150,7 @@ def test_a_group_of_others_may_not_write_and_one_of_ours_may(state, monkeypatch)
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
 @pytest.mark.parametrize("name", ["key", "token"])
 def test_a_key_that_others_may_read_is_refused(state, name, mode):
-    """Whoever has it may submit jobs."""
+    """A holder of the key may submit jobs."""
     (state / name).chmod(mode)
     with pytest.raises(NotOursError, match=f"{name} .*others may read this key: chmod 600"):
         Tokens(state) if name == "key" else address_and_token(state)

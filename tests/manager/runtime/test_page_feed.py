@@ -70,7 +70,7 @@ async def test_one_picture_serves_all():
 
 
 async def test_who_is_slow_misses_pictures_and_never_the_newest():
-    """Whoever takes nothing for a while is given the state of now, once."""
+    """A reader that takes nothing for a while gets the current state, once."""
     drawn = Drawn(pace=0.01)
     async with (
         contextlib.aclosing(drawn.feed.events()) as slow,

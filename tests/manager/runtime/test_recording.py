@@ -212,7 +212,7 @@ async def test_nothing_is_ordered_while_there_is_no_room(manager, disk, caplog):
 
 
 async def test_a_long_wait_for_room_fills_no_memory(manager, disk):
-    """Of what is measured again and again the latest is kept for each node."""
+    """Of repeated measurements, the queue keeps only the latest for each node."""
     disk.full = True
     manager.controller.post(job("a"))
     await _until(lambda: manager.controller.stalled)
@@ -258,7 +258,7 @@ async def test_who_asks_a_manager_that_is_deposed_is_told_so(manager_of):
 
 
 async def test_nobody_waits_for_ever(manager):
-    """A memory that does not come back is waited for so long, and whoever asked is told to look."""
+    """The wait for a memory that does not come back is bounded, and the caller is told to look."""
 
     async def never(*arguments, **named):
         await asyncio.Event().wait()

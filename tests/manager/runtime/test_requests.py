@@ -240,7 +240,7 @@ async def test_nobody_else_gives_orders(owner, method, path):
     [("POST", "/v1/moves"), ("DELETE", "/v1/moves/x"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")],
 )
 async def test_a_manager_of_a_cluster_says_where_orders_are_given(owner, method, path):
-    """Whoever may read the state there may not therefore move jobs."""
+    """The right to read the state there is no right to move jobs."""
     assert await owner.ask(method, path, {}) == (403, {"error": requests.ELSEWHERE})
 
 

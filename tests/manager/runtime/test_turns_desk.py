@@ -85,7 +85,7 @@ async def test_one_looks_for_all_who_wait_and_rarer_where_that_takes_long(monkey
 
 
 async def test_of_those_who_waited_nothing_is_left():
-    """However many asked, and whatever names they gave."""
+    """The desk forgets them, however many asked and whatever names they gave."""
     desk = TurnsDesk(Controller(EQUAL))
     await asyncio.gather(*(desk.answer(f"default/{number}/worker/0", "", 0.1) for number in range(30)))
     while (looking := desk._looking) is not None:

@@ -40,7 +40,7 @@ def decided(state, at, about, *, refusal, text="", proposal="Migrate node-1"):
 
 
 def test_what_converged_jobs_hold_is_summed_over_time():
-    """Of the time in which they were converged, and of all that was looked at."""
+    """The sum covers the time in which they were converged, within the whole time looked at."""
     looking, state = Looking(0.0), state_with(a=Category.CONVERGED, b=Category.PROGRESSING)
     looking.observe(state, state, 1800.0)
     report = looking.report(state, 3600.0)

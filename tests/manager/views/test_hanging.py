@@ -68,7 +68,7 @@ def test_the_page_and_the_lines_of_a_run_say_it_without_the_log(seen):
 
 
 def test_the_metric_counts_those_that_hang_and_no_log_is_a_label(seen):
-    """A gang of which a member is missing does not count."""
+    """A gang with a missing member does not count."""
     _, state, now = seen
     registry = CollectorRegistry()
     metrics = ReportMetrics(registry)

@@ -104,7 +104,7 @@ def test_the_ways_of_a_gang_that_moves_are_bounded():
 
 
 def test_who_waits_is_in_the_queue():
-    """A job of which nothing runs, with since when; one that runs or has ended is not there."""
+    """A job that does not run is there with the time it waits since; one that runs or has ended is not."""
     cluster = WatchedCluster()
     cluster.run("a")
     cluster.now += 10
@@ -145,7 +145,7 @@ def test_the_headline_is_that_of_what_was_summed_up():
 
 
 def test_refusals_do_not_crowd_out_what_was_done():
-    """Of a thousand refusals after one order the page has the order and the newest refusals."""
+    """After one order and a thousand refusals, the page has the order and the newest refusals."""
     made = Decision(at=1.0, replica="default/a/worker/0", policy="p", proposal="Migrate n", reason="why")
     refused = [
         msgspec.structs.replace(made, at=2.0 + number, refusal=Refusal.NO_ROOM) for number in range(1000)
@@ -159,7 +159,7 @@ def test_refusals_do_not_crowd_out_what_was_done():
 
 
 def test_a_large_cluster_gives_a_bounded_picture():
-    """Of 10,000 replicas the most interesting have rows; all are counted, and what is missing is said."""
+    """The most interesting of 10,000 replicas have rows; all are counted, and the rest is a number."""
     shown = view(crowd(10_000), 100.0)
     assert len(shown["replicas"]) == page_view.REPLICAS
     assert shown["left_out"] == {

@@ -1,4 +1,4 @@
-"""Tables of which only blanks keep the columns apart."""
+"""Tables with columns that only blanks separate."""
 
 import pytest
 

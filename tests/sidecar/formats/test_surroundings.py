@@ -132,7 +132,7 @@ def test_bar_behind_many_late_records_tells_the_epochs(end_of_bar):
 
 
 def test_bars_of_folds():
-    """`fold 2, 132/200:` before a bar is an epoch, of which the bar counts the batches."""
+    """`fold 2, 132/200:` before a bar is an epoch; the bar counts its batches."""
     text = "".join(
         bar(i, 4, f", loss={9 - n / 10 - i / 100:.2f}").replace("\r", f"\r[fold_0] {n:03}/200: ")
         for n in range(1, 31)

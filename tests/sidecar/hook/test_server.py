@@ -93,7 +93,7 @@ async def until(condition, seconds=5.0):
 
 
 async def test_socket_and_token_are_for_any_user_of_their_folder(world):
-    """Whoever may enter the folder may connect and read the token: its mode says who."""
+    """A user who may enter the folder may connect and read the token: the folder's mode says who."""
     modes = [
         oct(path.stat().st_mode)[-3:]
         for path in (world.path.parent, world.path, world.path.with_name("token"))
@@ -187,7 +187,7 @@ async def test_what_was_left_is_offered_to_the_first_program_of_a_rank(world):
 
 
 async def test_ranks_that_are_made_up_are_not_remembered_without_end(world, monkeypatch):
-    """Whoever connects again and again as another one takes no more memory than there can be ranks."""
+    """A client that connects again and again under new ranks takes no more memory than the most ranks do."""
     monkeypatch.setattr(server, "_MOST_RANKS", 3)
     world.heard.left = Saved("/c/9", 9)
     token = world.path.with_name("token").read_text().strip()
@@ -212,7 +212,7 @@ async def test_ranks_that_are_made_up_are_not_remembered_without_end(world, monk
     ],
 )
 async def test_without_the_token_nobody_is_heard(world, first):
-    """Whoever does not show it first is sent away, and told nothing."""
+    """A client that does not show it first is sent away, and told nothing."""
     helper = await world.connect()
     helper.writer.write(first + b'{"report": {"step": 1}}\n')
     assert await asyncio.wait_for(helper.reader.read(), 5) == b""

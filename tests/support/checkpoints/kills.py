@@ -95,7 +95,7 @@ def one_kill(name, root, last, seconds):
         return known, f"WRONG: step {inside} is named, and {known} was saved"
     if not first_choice:
         return inside, "WRONG: a torn one was reported before it was verified"
-    return inside, "the newest" if inside == known else "the newest, of which the trainer did not know yet"
+    return inside, "the newest" if inside == known else "the newest, which the trainer did not know yet"
 
 
 def _nothing(name, root, known):

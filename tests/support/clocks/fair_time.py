@@ -26,7 +26,7 @@ class _Fair:
         self._thread = threading.get_ident()
         self._passed = self._told = _real_monotonic()
         self._mark = self._passed, self._passed
-        """As of which moment of the machine it has which time, for other threads."""
+        """The loop's time and the machine's time at one moment, for other threads."""
         self._worked = time.thread_time()
         self._threads = 0
         """That work for the loop."""

@@ -1,4 +1,4 @@
-"""An event loop whose time passes at once: whoever sleeps is woken when nobody else has anything to do."""
+"""An event loop without waiting: time jumps to the next sleeper once no other task has anything to do."""
 
 import asyncio
 import selectors

@@ -33,7 +33,7 @@ class OwnedTold(Owners, Told):
 
 
 def spec_of(resizing: str = "live", workers: int = 2, **changes: object) -> JobSpec:
-    """Return job `g` with one to four workers, of which its owner asks for two."""
+    """Return job `g` with one to four workers; its owner asks for two."""
     given = {"ps": 0, "most": 4, "fewest": 1, "grace_seconds": 7, **changes}
     return gang("g", workers, resizing=resizing, **given)
 

@@ -38,7 +38,7 @@ seconds = st.sampled_from([1.0, 0.0, 0.1, 1.0, 1.0, 3.0, 5.0, 9.0, 20.0, 500.0])
 
 
 class Chaos(RuleBasedStateMachine):
-    """A cluster, its sidecars and its manager, none of which can be relied upon."""
+    """A cluster, its sidecars and its manager; none of them is reliable."""
 
     cluster: Cluster
 
@@ -394,7 +394,7 @@ class Chaos(RuleBasedStateMachine):
         assert not cluster.room, f"room is held for moves that ended: {cluster.room}"
 
     def _gangs_are_whole(self, snapshot):
-        """All of what trains as one runs, or nothing of it does."""
+        """All replicas of a job that trains as one run, or none does."""
         for name, members in snapshot.members.items():
             job = snapshot.jobs[name]
             present = [each for each in members if each.phase is not Phase.ABSENT and not each.ended]
@@ -421,7 +421,7 @@ def _in_flight(state):
 
 
 def _under_way(state):
-    """Return the transactions of which something has come about."""
+    """Return the transactions that have had an effect."""
     return [each for each in _in_flight(state) if each.state not in UNTOUCHED_STATES]
 
 

@@ -1,4 +1,4 @@
-"""Layouts of which something is known: what is left of a job, how long its kind takes, who shares a node."""
+"""Layouts with known expectations: the rest of a job, the duration of its kind, the sharers of a node."""
 
 import msgspec
 from hypothesis import strategies as st

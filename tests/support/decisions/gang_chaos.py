@@ -21,7 +21,7 @@ class GangChaos(Chaos):
     @rule(number=pick, name=st.integers(0, 9), one=st.booleans(), wanted=st.lists(pick, max_size=2))
     @precondition(lambda self: self.cluster.live)
     def ask_for_a_move(self, *, number, name, one, wanted):
-        """Each is begun, kept waiting or refused, once: whoever asks again changes nothing."""
+        """Each is begun, kept waiting or refused, once: a repeated request changes nothing."""
         state = self.cluster.state
         asked = f"asked-{name}"
         known = {*state.transactions, *state.requests, *(each.id for each in state.history)}

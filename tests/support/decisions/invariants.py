@@ -125,11 +125,11 @@ def _check_room(state: State, replica: Replica) -> None:
         assert replica.node is not None
         members = (state.replicas[name] for name in state.jobs[replica.job].spec.replicas)
         goes_on = any(member.active for member in members) or state.transactions_of(replica.job)
-        assert goes_on, f"{replica.name} keeps room for a job of which nothing is there"
+        assert goes_on, f"{replica.name} keeps room for a job without a replica on a node"
 
 
 def _check_owned(state: State, replica: Replica) -> None:
-    """See that what its owner places is told to end only by a transaction, and nothing of it is left over."""
+    """Check that only a transaction ends a replica that its owner places, and that none is left over."""
     job = state.jobs[replica.job]
     assert (replica.name in job.spec.replicas) != (replica.name in job.dropped), replica.name
     assert replica.phase is not Phase.FAILED, "its owner counts crashes, not we"

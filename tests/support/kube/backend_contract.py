@@ -70,7 +70,7 @@ class Stage(abc.ABC):
 
     @abc.abstractmethod
     async def bound_for(self, node: str) -> None:
-        """Let the move be known of which the following orders are a part, where that matters."""
+        """Record the move that the following orders belong to, where that matters."""
 
     @abc.abstractmethod
     async def ends(self, code: int) -> None:
@@ -144,7 +144,7 @@ class Stage(abc.ABC):
             raise AssertionError(f"not within {self.seconds:g} s; said: {self.events}") from None
 
     async def settles(self, look: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until something is true of what is there, of which nobody is told."""
+        """Wait until a condition holds that no event reports."""
         ends = asyncio.get_running_loop().time() + self.seconds
         while not await look():
             assert asyncio.get_running_loop().time() < ends, f"not within {self.seconds:g} s: {look.__name__}"

@@ -53,7 +53,7 @@ class Endpoint:
     token: str = ""
     name: str = "fake"
     authority: Path | None = None
-    """File with the certificate of whoever signs for it."""
+    """File with the certificate of its authority."""
 
 
 class KubeClient:

@@ -1,4 +1,4 @@
-"""A port that passes connections on to whoever serves at the moment, as a Service of a cluster does."""
+"""A port that passes connections on to the server of the moment, as a Service of a cluster does."""
 
 import asyncio
 import contextlib

@@ -28,7 +28,7 @@ class KueueApi:
         self._watches: dict[str, list[asyncio.Queue[tuple[str, Object]]]] = {}
 
     def put(self, plural: str, item: Object) -> None:
-        """Create or replace an object, as whoever owns it does."""
+        """Create or replace an object, as its owner does."""
         if plural in DEFINITIONS:
             item, causes = DEFINITIONS[plural](None, item)
             assert not causes, causes

@@ -94,7 +94,7 @@ class KueueStub:
         return [each.name for each in sorted(waiting, key=lambda each: (-each.priority, each.created_at))]
 
     def _every(self) -> list[Workload]:
-        """Return all Workloads, of which only those are read anew that have changed."""
+        """Return all Workloads; only those that changed are read again."""
         found = self.api.objects.get("workloads", {})
         versions = {key: each["metadata"]["resourceVersion"] for key, each in found.items()}
         known = self._read

@@ -121,14 +121,14 @@ class RealStage:
         for name in self.nodes:
             labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
             await self.api.create(NODES, {"metadata": {"name": name, "labels": labels}})
-            # Whoever sees that a node is ready takes this taint off; here nobody looks.
+            # The node controller takes this taint off a ready node; here there is none.
             await self.api.patch(NODES, name, None, {"spec": {"taints": None}}, form="merge")
             ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
             status = {"allocatable": room, "capacity": room, "conditions": [ready]}
             await self.api.patch(NODES, name, None, {"status": status}, form="merge", subresource="status")
 
     async def _join(self) -> None:
-        """Start whoever else works in this cluster, before our manager comes to it."""
+        """Start the other controllers of this cluster, before our manager comes to it."""
 
     def _reviewed(self, about: WebhookSettings) -> Object:
         """Return what the API server asks our manager about before it creates it."""

@@ -111,7 +111,7 @@ class Stage:
             await asyncio.sleep(0.02)
 
     async def hold(self, move: str, replica: str, node: str) -> None:
-        """Order room once the owner of the pod is known: until then, the core moves nothing of it."""
+        """Order room once the owner of the pod is known: until then, the core does not move it."""
         await self.until(lambda: not self._owner_unknown(job_of(replica)))
         await self.backend.carry_out(_room(move, replica, node))
 

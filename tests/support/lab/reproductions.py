@@ -91,7 +91,7 @@ TINY = Reproduction(
 
 
 def with_measure(measure, key: str, seed: int) -> Reproduction:
-    """Return the same, of which one run is measured in another way."""
+    """Return the same, with one run measured in another way."""
 
     def changed(quick: bool) -> Sequence[Run]:
         return [

@@ -30,7 +30,7 @@ def elastic_job(
     cpu: str = "1",
     **annotations: str,
 ) -> Object:
-    """Return a queued Indexed Job of so many workers, each of which requests so many processors."""
+    """Return a queued Indexed Job of so many workers; each worker requests so many processors."""
     said = {f"specon.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
     made = live.jobs.indexed_job(name, *flags, completions=workers, annotations={**QUEUED, **said})
     with_cpu(made["spec"]["template"], cpu)

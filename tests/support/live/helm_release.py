@@ -27,7 +27,7 @@ class Release:
         self._helm = found
         self._environment = {
             "PATH": os.environ["PATH"],
-            # Neither plugins nor repositories of whoever runs the tests.
+            # Neither plugins nor repositories of the user who runs the tests.
             "HOME": str(folder),
             "KUBECONFIG": str(kubeconfig),
         }

@@ -106,7 +106,7 @@ class LiveStage:
         )
         made = await self.eventually(lambda: token(self.api, self.system), "the manager has a token")
         self._kubeconfig = write_kubeconfig(self.settings.kubeconfig, made, self._folder)
-        # Whoever writes on the volume does so as its own user, whom the directory does not belong to.
+        # Each writer on the volume is its own user, who does not own the directory.
         await self.in_volume("import os; os.chmod('/volume', 0o777)")
 
     async def close(self) -> None:
@@ -349,7 +349,7 @@ class LiveStage:
             definition = yaml.safe_load(file.read_text("utf-8"))
             name = definition["metadata"]["name"]
             present = await self.found(CUSTOM_RESOURCES, name, None)
-            # Left behind: with them would go the objects of whoever else uses them by then.
+            # They are left behind: their removal would delete the objects of others who use them by then.
             if present is None:
                 await self.api.create(CUSTOM_RESOURCES, definition)
             elif present["spec"]["versions"] != definition["spec"]["versions"]:

@@ -1,4 +1,4 @@
-"""Sidecars and a manager of which one is of version 0.1: what travels is what both know.
+"""Sidecars and a manager where one side is of version 0.1: they exchange only what both know.
 
 The messages are frozen as version 0.1 had them (commit 015021b of this repository). A field or an instruction
 that it did not know never arrives, in either direction, and what it did not ask for is not there.

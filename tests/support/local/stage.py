@@ -144,7 +144,7 @@ class Stage:
         self.jobs.write_text(yaml.safe_dump(content))
 
     def write_move(self, *flags: str, settings: Mapping[str, Any] | None = None, **fields: Any) -> None:
-        """Write jobs of which `mover` converges beside one that does not, while the other node is idle."""
+        """Write jobs where `mover` converges beside one that does not, while the other node is idle."""
         self.write_jobs(
             self.job(MOVER, *flags, **fields),
             {"name": "filler", "command": "true"},  # takes its turn in the round robin

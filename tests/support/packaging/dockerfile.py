@@ -62,7 +62,7 @@ def read(file: Path) -> Image:
             stages.append({})
         stages[-1].setdefault(name, []).append(text)
     if len(stages) != 3 or not any("-m pip" in text for text in stages[1].get("RUN", [])):
-        raise ValueError(f"{file}: is not made of two stages, of which the first one installs")
+        raise ValueError(f"{file}: is not made of two stages, with a first one that installs")
     before, build, last = stages
     arguments = {
         key: value.strip('"')

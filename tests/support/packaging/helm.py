@@ -31,7 +31,7 @@ def helm(
         text=True,
         timeout=60,
         check=False,
-        # Neither a cluster nor settings of whoever runs the tests.
+        # Neither a cluster nor settings of the user who runs the tests.
         env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": "/nonexistent"},
     )
 

@@ -1,1 +1,1 @@
-"""Courses of events with what is to come of each, whoever carries the orders out."""
+"""Courses of events and their expected results, for any backend that carries the orders out."""

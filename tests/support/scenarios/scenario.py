@@ -1,4 +1,4 @@
-"""Scenarios: a cluster, a course of events, and what is to come of it, whoever carries the orders out.
+"""Scenarios: a cluster, a course of events and its expected result, for any backend.
 
 One table (`scenario_table`) for every runner. A runner is anything that lets the jobs of a scenario arrive,
 lets its course happen, drives `step` until `ends`, and returns the state. It needs no more than this module.

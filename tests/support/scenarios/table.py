@@ -33,7 +33,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="gang not ready in time",
-        rule="a gang of which one replica does not come is put back as a whole, and its room is free",
+        rule="a gang with one replica that does not come is put back as a whole, and its room is free",
         policy="fitgpp",
         jobs=(Arrival(name="a", workers=6), Arrival(name="b", at=5, workers=4)),
         course=(Stall(0, "a/worker/5"),),

@@ -11,7 +11,7 @@ from specon.integrations import hugging_face, keras, lightgbm, lightning, xgboos
 
 @pytest.fixture
 def followed(monkeypatch):
-    """Have an integration followed, its first training begun by whoever calls, with this to go on from."""
+    """Follow an integration; the caller begins its first training and passes what it continues from."""
 
     def follow(module, path):
         monkeypatch.setattr(module.IT, "on", True)

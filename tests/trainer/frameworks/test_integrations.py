@@ -38,7 +38,7 @@ def test_the_table_names_integrations_that_are_there():
 
 
 def test_random_numbers_go_on_as_they_would_have():
-    """Of Python, NumPy and PyTorch, over a file of JSON."""
+    """The state of Python, NumPy and PyTorch survives a file of JSON."""
     state = json.loads(json.dumps(randomness.capture()))
 
     def drawn():

@@ -28,7 +28,7 @@ _STYLE: Final = (
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """What is drawn of which table."""
+    """One picture, and the table that it shows."""
 
     page: str
     """Below docs/results, without its ending."""

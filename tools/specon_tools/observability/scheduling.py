@@ -27,8 +27,8 @@ def _quantiles(metric: str, label: str = "", *, only: str = "") -> tuple[Query, 
 def _increase(series: str, window: str) -> str:
     """Return by how much counters grew, those that did not exist before included.
 
-    A decision of a kind that was never made before makes a new series, of which `increase` sees nothing:
-    but all that it has counted is new.
+    The first decision of a kind makes a new series. `increase` does not see that decision, although
+    everything that the series has counted is new.
     """
     return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
 

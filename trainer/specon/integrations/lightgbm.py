@@ -84,7 +84,7 @@ class SpeconCallback:
 
 
 def _values(results: Any) -> dict[str, float]:
-    """Return the values of a round by data and metric; `loss` is the first of which less is better."""
+    """Return the values of a round by data and metric; `loss` is the first where less is better."""
     found: dict[str, float] = {}
     for data, metric, value, more_is_better, *_ in results or ():
         read = number(value)

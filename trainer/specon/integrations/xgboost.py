@@ -83,7 +83,7 @@ def _class() -> Any:  # noqa: C901  a class whose base is imported late
 
 
 def _values(log: Any) -> dict[str, float]:
-    """Return the newest value of each metric, `train-rmse`; `loss` is the first of which less is better."""
+    """Return the newest value of each metric, `train-rmse`; `loss` is the first where less is better."""
     found: dict[str, float] = {}
     for data, metrics in log.items():
         for metric, values in metrics.items():

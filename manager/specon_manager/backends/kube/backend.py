@@ -224,10 +224,10 @@ class KubeBackend:
             await self._rooms.look_at_all()
 
     async def _settle(self) -> None:
-        """Let come back what is kept away though nothing of it is in flight and no queue holds it.
+        """Bring back what is kept away though no change of it is in flight and no queue holds it.
 
-        What carries our mark is resumed, bare pods that were evicted are created again. The order for it may
-        have been lost, or its job is not to be held any more. Its pods that still end have to be gone first.
+        Objects with our mark are resumed, and evicted bare pods are created again. The order for this may be
+        lost, or the job may no longer be held. Pods that still end must be gone first.
         """
         settled = False
         while True:

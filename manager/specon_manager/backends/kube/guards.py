@@ -20,9 +20,9 @@ class Guard(Struct, frozen=True):
 
 
 def guards_of(transaction: Transaction) -> list[Guard]:
-    """Return what a move in flight needs to be kept; nothing where nothing of it was told to end yet. Pure.
+    """Return the room that a move in flight needs; none before a replica of it was told to end. Pure.
 
-    Once all of it runs, only the way back is needed; on the way back the targets are not.
+    Once all its replicas run, it needs only the way back; on the way back it does not need the targets.
     """
     if transaction.kind is not Kind.MOVE or transaction.state in UNTOUCHED_STATES:
         return []

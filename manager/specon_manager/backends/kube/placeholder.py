@@ -1,4 +1,4 @@
-"""The pod that holds room for a move on its target, and has the image pulled there beforehand. Pure."""
+"""The pod that holds room for a move on its target, and gets the image pulled there early. Pure."""
 
 import hashlib
 from collections.abc import Mapping

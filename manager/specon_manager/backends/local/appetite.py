@@ -35,9 +35,9 @@ class Appetite:
 
 
 def running_threads(roots: Collection[int]) -> dict[int, int]:
-    """Return how many threads of what descends from each of these processes want to run now.
+    """Return how many threads want to run now below each of these processes, itself included.
 
-    Those of which everything is stopped, or gone, are left out.
+    Processes whose whole tree is stopped, or gone, are left out.
     """
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():

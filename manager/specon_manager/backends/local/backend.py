@@ -207,7 +207,7 @@ class LocalBackend:
         await self._wait_for_end(order.replica)
         pod = self._pods.get(order.replica)
         if pod is None or order.incarnation not in {None, pod.incarnation}:
-            # Nothing of it was found when this manager began, and nothing was started since.
+            # This manager found no process of it at its start, and has started none since.
             self._emit(ReplicaGone(replica=order.replica, incarnation=order.incarnation, reason="not there"))
             return
         await pod.evict(order.grace_seconds)  # its watcher says what became of it

@@ -9,7 +9,7 @@ from specon_manager.model.cluster import index_of, role_of
 
 
 class GangMember(Struct, frozen=True, kw_only=True):
-    """A replica as one of those that train together; the same for every order of the same start."""
+    """A replica as a member of a gang that trains together; the same for every order of the same start."""
 
     role: str
     index: int

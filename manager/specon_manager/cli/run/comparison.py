@@ -86,7 +86,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     no_verdict: int
     not_comparable: int
     gain: Difference
-    """To 98 % of the gain, over the jobs of which that is known in both runs."""
+    """Time to 98 % of the gain, over the jobs where both runs know it."""
     average_completion: Difference
     """Over the jobs that succeeded in both runs, so that a job which failed makes no run look faster."""
     makespan: Difference

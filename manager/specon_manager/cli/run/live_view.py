@@ -167,7 +167,7 @@ def _heading(state: State, title: str, elapsed: float) -> Text:
 
 
 def _totals(state: State) -> Text:
-    """Return how many running replicas are of which category, each in its colour."""
+    """Return the number of running replicas in each category, each in its colour."""
     running = (each for each in state.replicas.values() if each.phase is Phase.RUNNING)
     counts = Counter(word_for(state, replica) for replica in running)
     text = Text()

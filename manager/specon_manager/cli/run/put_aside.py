@@ -1,4 +1,4 @@
-"""`--fresh`: an earlier run is put aside, and nothing of it is deleted."""
+"""`--fresh`: puts an earlier run aside and deletes none of its files."""
 
 import asyncio
 import itertools

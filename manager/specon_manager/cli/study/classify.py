@@ -1,7 +1,7 @@
 """`specon classify PATH`: what a finished or a growing log says about its job, and what would have been done.
 
-The same readers and the same classifier as in the sidecar. A finished log tells no reliable times, so it is
-divided into equal parts, each of which counts as one interval.
+It uses the same readers and the same classifier as the sidecar. A finished log has no reliable times, so it
+is divided into equal parts, and each part counts as one interval.
 """
 
 import argparse

@@ -55,7 +55,7 @@ def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[StyledL
 
 
 def legend(categories: set[Category]) -> StyledLine:
-    """Return what the letters mean, of those that occur."""
+    """Return the meaning of each letter that occurs."""
     pieces = [(" " * _LABEL, "")]
     for category, (letter, style) in LOOKS.items():
         if category in categories:

@@ -198,7 +198,7 @@ def _note_training(witness: Witness, report: Report) -> Witness:
 
 
 def _note_resume(witness: Witness, report: Report, now: float, at: float) -> Witness:
-    """Return a witness of which another incarnation runs: a step after the checkpoint's is the proof.
+    """Return a witness whose next incarnation runs: a step after the checkpoint's is the proof.
 
     `at` is when its first step came, if it has come.
     """

@@ -139,7 +139,7 @@ def _remember(state: State, over: Transaction, now: float, *, unproven: str) -> 
 def remember_move(
     replica: Replica, over: Transaction, budgets: Budgets, now: float, *, unproven: str
 ) -> Replica:
-    """Return what a replica remembers of a move that ended at `now`, seconds, and of which it was a part."""
+    """Return what a replica remembers of its move, which ended at `now`, seconds."""
     disrupted = replica.disrupted + (over.gone_at is not None)
     if over.state is TransactionState.SUCCEEDED:
         return msgspec.structs.replace(
@@ -176,7 +176,7 @@ def _as_wanted(state: State, over: Transaction, now: float) -> State:
 
 
 def _let_wait(state: State, job: Job, now: float) -> State:
-    """Let a job of which nothing runs any more wait to be admitted, with the workers that its owner wants."""
+    """Let a job that no longer runs wait to be admitted, with the workers that its owner wants."""
     if job.ended_at is not None:
         return state
     wanted = {*job.spec.ps, *job.spec.worker_names[: job.spec.wanted_workers]}
@@ -202,7 +202,7 @@ def _let_wait(state: State, job: Job, now: float) -> State:
 
 
 def _let_stay(state: State, transaction: Transaction) -> State:
-    """Take back that replicas are to end, of which none did."""
+    """Withdraw the ends that were ordered; none of these replicas has ended."""
     for replica in members.ending_replicas(state, transaction):
         if _is_told(replica):
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
@@ -265,7 +265,7 @@ def _owner_released(state: State, job: Job, over: Transaction, now: float) -> St
 
 
 def _waits_for_admission(state: State, job: Job) -> bool:
-    """Whether a job is held back in a queue; one of which something runs was let go already, by whomever."""
+    """Whether a job is held back in a queue; if a replica of it runs, someone has let it go already."""
     runs = any(state.replicas[name].phase is Phase.RUNNING for name in job.spec.replicas)
     return job.spec.held and not job.admitted and not runs
 

@@ -106,7 +106,7 @@ def purpose_of(transaction: Transaction, name: str) -> Purpose:
 def node_lost(state: State, transaction: Transaction) -> str | None:
     """Return the node, in words, on which something is to start and that takes nothing any more."""
     if transaction.purpose in IN_PLACE:
-        return None  # nothing of it starts: its node is one that others want to be empty
+        return None  # it starts nothing: others want its node to be empty
     for name in sorted(transaction.wanted):
         replica, node = state.replicas.get(name), transaction.wanted[name]
         if replica is None or not node or replica.ended:

@@ -72,7 +72,7 @@ def place_order(state: State, job: Job, transaction: Transaction) -> PlaceJob:
 
 
 def release_order(state: State, job: Job, reason: str = "") -> PlaceJob:
-    """Return the order for the owner of a job of which nothing is in flight: it runs as its owner says."""
+    """Return the order for the owner of a job without a change in flight: it runs as its owner says."""
     found = (state.replicas[name] for name in job.spec.replicas)
     why = reason or "no change of it is in flight, and it does not wait to be admitted"
     return PlaceJob(

@@ -32,7 +32,7 @@ def is_small(picture: Picture) -> bool:
 def cheapest(picture: Picture) -> list[Move] | None:
     """Return the cheapest moves in an order in which each finds room; None: there are none.
 
-    Of those that cost the same the fewest are taken, then those that change the fewest nodes.
+    At equal cost the plan with the fewest moves is taken, then the one that changes the fewest nodes.
     """
     ways = [_ways(unit, len(picture.nodes)) for unit in picture.units]
     begin: _Targets = tuple(unit.homes for unit in picture.units)
@@ -58,7 +58,7 @@ def cheapest(picture: Picture) -> list[Move] | None:
 
 
 def _ways(unit: Unit, nodes: int) -> list[Move]:
-    """Return every other way to place a unit; of those that differ in which of its equals goes, one."""
+    """Return every other way to place a unit; ways that only swap equal replicas count as one."""
     open_nodes = [node for node in range(nodes) if unit.may_go_to(node)]
     best: dict[tuple[tuple[object, int], ...], Move] = {}
     choices = [sorted({home, *open_nodes}) for home in unit.homes]

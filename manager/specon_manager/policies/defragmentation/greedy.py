@@ -42,7 +42,7 @@ class _Step:
         self.price, self.gained, self.moves = price, gained, moves
 
     def rank(self, lacking: int) -> tuple[float, int]:
-        """Return its price by replica of those that are lacking still, and how many moves it takes."""
+        """Return its price for each replica that it gains, at most `lacking`, and how many moves it takes."""
         return self.price / min(self.gained, lacking), len(self.moves)
 
 

@@ -49,10 +49,10 @@ def find_plan(picture: Picture) -> Plan | None:
 def first_round(
     picture: Picture, moves: Sequence[Move], *, most: int, per_node: int, busy: Mapping[str, int]
 ) -> list[Move]:
-    """Return those of the moves that can begin now, at the same time.
+    """Return the moves that can begin now, at the same time.
 
-    Each has room while all others still hold theirs, and none overtakes one with which it shares a node. At
-    most `most`, and of no node more than `per_node`, `busy` of which there are already.
+    Each has room while all others still hold theirs, and none overtakes another on a node that they share.
+    There are at most `most`, and no node has more than `per_node`; `busy` counts those that run already.
     """
     rooms, used, passed = list(picture.rooms), dict(busy), set[int]()
     begun = list[Move]()
@@ -75,7 +75,7 @@ def first_round(
 
 
 def rounds(picture: Picture, plan: Plan, *, most: int, per_node: int) -> list[list[Move]]:
-    """Return the moves of the plan in rounds, each of which begins when the one before has ended.
+    """Return the moves of the plan in rounds; each round begins when the one before has ended.
 
     None at all where the budgets allow no move.
     """

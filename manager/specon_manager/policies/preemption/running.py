@@ -68,9 +68,9 @@ class Running:
         return Running(snapshot, gone | set(self._apart))
 
     def kinds(self) -> Mapping[EquivalenceClass, list[Named]]:
-        """Return the kinds of which there is a job, with all of each, in the order of their submission.
+        """Return the kinds that have a job, each with all its jobs in the order of their submission.
 
-        Of those `apart`, and of those that are about to end, no account is taken but that they are named.
+        Jobs `apart`, and jobs that are about to end, do not count here, but the lists still name them.
         """
         kept = self._kept
         left = {kind: len(names) for kind, names in kept.kinds.items()}
@@ -123,7 +123,7 @@ class Kinds:
             names.sort()
 
     def renewed(self, snapshot: Snapshot) -> "Kinds | None":
-        """Return those of this snapshot, of which most are as they were; None: look at every job."""
+        """Return the kinds of this snapshot from what changed; None: too much did, look at every job."""
         jobs = renew(*self._jobs, snapshot.jobs)
         replicas = renew(*self._replicas, snapshot.replicas)
         if jobs is None or replicas is None:
@@ -170,9 +170,9 @@ class Kinds:
                 insort(names_of(kind), (job.order, name))
 
     def _kind_of(self, job: Job, active: int, snapshot: Snapshot) -> EquivalenceClass:
-        """Return the kind of a job of which so many replicas are active.
+        """Return the kind of a job that has so many active replicas.
 
-        Of jobs whose replicas are alike, and together on one node, most are known by their number.
+        If its replicas are alike and share one node, their number and requests mostly name a known kind.
         """
         spec, replicas = job.spec, snapshot.replicas
         names = spec.replicas

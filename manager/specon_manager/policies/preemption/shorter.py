@@ -23,7 +23,7 @@ from specon_manager.policies.preemption.claims import comes, find_freed_soon
 from specon_manager.policies.preemption.victims import Candidate, candidate_of
 from specon_manager.policies.prospects import Left
 
-_LOOKED_AT: Final = 20  # of those that wait
+_LOOKED_AT: Final = 20  # waiting jobs
 
 Found = tuple[list[Candidate], Mapping[str, str]]
 """Whom to preempt, and where the newcomer then starts: node by replica."""

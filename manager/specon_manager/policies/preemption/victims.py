@@ -157,7 +157,7 @@ class Sequential:
         self._why = why
 
     def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
-        """Choose the first of those that are left, as many as it takes."""
+        """Choose the first candidates that are left, as many as it takes."""
         ranked = trial.job.spec.priority < self._highest
         allowed = [one for one in self._candidates if gives_way(one, trial)] if ranked else self._candidates
         found = one_by_one(trial.replicas, idle, allowed)

@@ -18,7 +18,7 @@ class NobodyKnowsError(Exception):
 
 
 def token(name, exp=None):
-    """Return a token as the API server signs them: three parts, of which we read the end only."""
+    """Return a token as the API server signs them: three parts; we read only when it expires."""
     claims = {"sub": name} if exp is None else {"sub": name, "exp": exp}
     payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
     return f"e30.{payload}.c2ln"
@@ -143,7 +143,7 @@ async def test_a_refusal_is_kept_for_seconds(cluster, identities, time):
 
 @pytest.mark.parametrize("error", [ApiUnavailableError("down"), ApiError(403, "Forbidden", "not you")])
 async def test_while_nobody_can_tell_known_tokens_go_on(cluster, identities, error):
-    """And unknown ones are not refused: whoever shows them comes again."""
+    """Unknown ones are not refused either: their holder comes again."""
     cluster.knows(token("a"))
     cluster.knows(token("b"))
     assert await identities.may_report(token("a"), REPLICA, UID)
@@ -194,7 +194,7 @@ async def test_the_number_of_kept_answers_is_bounded(cluster, identities, monkey
 
 
 async def test_an_owner_may_read_the_state(cluster, identities, time):
-    """Whoever the cluster allows the path to; asked again after seconds, for permissions change."""
+    """An owner is a user to whom the cluster allows the path; it is asked again soon: permissions change."""
     cluster.knows(token("a"), audiences=("https://kubernetes",))
     assert not await identities.is_owner(token("a"))
     kind, spec = cluster.asked[-1]

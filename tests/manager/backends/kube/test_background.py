@@ -1,4 +1,4 @@
-"""The first task that breaks is known to whoever leads."""
+"""The leader learns of the first task that breaks."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A Job that carries our mark though nothing of it is in flight: who lets it run again, and when."""
+"""A Job that carries our mark without a change in flight: who lets it run again, and when."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A manager that is told in which namespaces it manages pods leaves all others to whoever manages those."""
+"""A manager with a list of namespaces leaves the pods of all others to their own managers."""
 
 import pytest
 

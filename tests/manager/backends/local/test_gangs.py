@@ -77,7 +77,7 @@ def test_workers_that_train_by_themselves_are_moved_one_by_one():
 
 
 def test_a_job_of_one_replica_moves_and_has_a_fixed_number():
-    """Nothing of it is elastic; whether it is moved is its owner's to say, as ever."""
+    """It is not elastic; its owner decides whether it is moved, as before."""
     spec = job_spec(job())
     assert (spec.replicas, spec.elastic, spec.immovable) == ((WORKERS[0],), False, "")
     assert (spec.workers, spec.min_workers, spec.resizing) == (None, None, "none")

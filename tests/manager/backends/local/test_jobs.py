@@ -50,7 +50,7 @@ jobs:
 
 
 def test_a_word_that_is_not_known_is_answered_with_those_that_are():
-    """Of an optional field, too."""
+    """This holds for an optional field, too."""
     told = mistakes_of("jobs: [{name: a, command: x, resizing: none, on_hang: retry, savers: 3}]")
     assert sorted(told) == [
         "jobs[0] (a).on_hang: must be one of report, restart, not 'retry'",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_a_pid_with_another_start_time_is_a_stranger() -> None:
-    """A process is its pid and its start time: whoever got the pid later is neither alive nor signalled."""
+    """A process is its pid and its start time: a later holder of the pid is neither alive nor signalled."""
     me = Process.of(os.getpid())
     assert me is not None
     assert me.alive

@@ -46,9 +46,9 @@ def review(
     entry: Entry = "inject",
     arriving: Collection[str] = (),
 ) -> Object:
-    """Return the answer to a review; without settings everything is let pass as it is.
+    """Return the answer to a review; without settings every pod passes unchanged.
 
-    `arriving` are the replicas of which a move awaits the next pod.
+    `arriving` are the replicas whose next pod a move awaits.
 
     Raises NoReviewError where there is nothing to answer.
     """

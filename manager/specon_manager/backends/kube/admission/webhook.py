@@ -35,13 +35,13 @@ def webhook_routes(
     known: Callable[[], Awaitable[object]] | None = None,
     seconds: float = _BODY_SECONDS,
 ) -> list[web.RouteDef]:
-    """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
+    """Return the routes. Each review asks for the settings and the pins (replica -> hostname label).
 
-    So is of which replicas a move awaits the next pod.
+    It also asks for the replicas whose next pod a move awaits.
 
-    Without settings pods are let pass as they are. `known` waits until the pins are known, if not for long.
+    Without settings pods pass unchanged. `known` waits until the pins are known, but not for long.
 
-    A review has to be there within so many seconds.
+    A review has to arrive within so many seconds.
     """
     reviews = Reviews()
 

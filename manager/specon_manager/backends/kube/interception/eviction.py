@@ -2,8 +2,8 @@
 
 The object under review is the Eviction, of policy/v1 or v1beta1, and not the pod: it has neither the pod's
 labels nor its annotations. A dry run is named in two places: in the request, where the caller
-asked the API server for a dry run, and in the Eviction's own options for the deletion, of which the
-request says nothing.
+asked the API server for a dry run, and in the Eviction's own options for the deletion, which the
+request does not repeat.
 
 Source: admission.k8s.io/v1, and the eviction of kube-apiserver 1.36, `core/pod/storage/eviction.go`.
 """

@@ -19,8 +19,8 @@ class Unwritten:
     def put_off(self, uid: str, now: float) -> bool:
         """Return whether an eviction whose wish was not written just now is put off, `now` in seconds.
 
-        It passes after a minute; or at once while as many others are put off as are remembered, for a pod
-        that is forgotten again and again would be put off for ever.
+        It passes after a minute. It passes at once while the memory is full of others that are put off: a pod
+        that is forgotten again and again would be put off without end.
         """
         self._forget(now)
         since, _ = self._since.pop(uid, (now, now))

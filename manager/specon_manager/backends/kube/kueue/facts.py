@@ -125,7 +125,7 @@ class LocalQueue(Struct, frozen=True, kw_only=True):
     uid: str
     cluster_queue: str
     stopped: bool = False
-    """Whether nothing of it is admitted."""
+    """Whether it admits no Workloads."""
 
 
 def workload_facts(found: Object) -> Workload:

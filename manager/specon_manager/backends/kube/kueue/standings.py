@@ -42,7 +42,7 @@ class Standings:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Tell `changed` the UIDs of the owners of which another thing is to be said."""
+        """Tell `changed` the UIDs of the owners with another standing than before."""
         self._covered, self._told, self._sleep = frozenset(settings.cluster_queues), changed, sleep
         self._workloads: Reflector[Workload] = Reflector(
             api, KUEUE_WORKLOADS, slim=workload_facts, changed=self._workload_changed

@@ -198,7 +198,7 @@ class _Plan:
 
 
 def share_of(preemptor: Workload, queue: ClusterQueue) -> dict[Share, float]:
-    """Return what a Workload needs of which flavor: of each group the first that could give it all."""
+    """Return what a Workload needs by flavor: in each group, the first flavor that could give it all."""
     found: dict[Share, float] = {}
     for covered, flavors in queue.groups:
         asked = {

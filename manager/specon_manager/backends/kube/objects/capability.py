@@ -48,7 +48,7 @@ class Capability(Struct, frozen=True, kw_only=True):
 
     kind: str
     suspends: bool = False
-    """Whether its object can be told that nothing of it is to run."""
+    """Whether its object can be suspended."""
     resizing: Resizing = "none"
     unscalable: str = ""
     """Why its number of workers is left alone, in words; empty where it is not."""

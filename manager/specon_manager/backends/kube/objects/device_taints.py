@@ -61,7 +61,7 @@ class SliceTaints(Struct, frozen=True):
     generation: int
     """Of the pool: slices of an earlier one count no more."""
     taints: Mapping[str, tuple[DeviceTaint, ...]]
-    """By device, of those that have some."""
+    """Taints by device; devices without taints are left out."""
 
 
 class TaintRule(Struct, frozen=True):
@@ -88,7 +88,7 @@ class DeviceClaim(Struct, frozen=True):
     own: bool
     """Whether it was made for one pod, and goes with it; else the next pod gets the same devices."""
     pods: tuple[tuple[str, str], ...]
-    """Name and UID of those that may use the devices."""
+    """Name and UID of each pod that may use the devices."""
     devices: tuple[tuple[Device, tuple[Tolerated, ...]], ...]
 
 

@@ -1,4 +1,4 @@
-"""Which replica of which job a pod is, from its owner, labels, completion index and ordinal. Pure.
+"""The replica and the job that a pod stands for, from owner, labels, completion index and ordinal. Pure.
 
 A replica keeps its name over moves and restarts, and no two pods of one owner have the same:
 

@@ -65,16 +65,16 @@ def requests_by_index(
 
 
 def why_apart(job_set: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> str:
-    """Return why its Jobs cannot come and go as one, in words that follow "Jobs"; empty where they can.
+    """Return why its Jobs cannot come and go as one, in words that follow "Jobs,"; empty where they can.
 
     `jobs` are the specifications of its replicated Jobs.
     """
     listed = mappings(mapping(job_set.get("spec")).get("replicatedJobs"))
     if any(each.get("dependsOn") for each in listed):
-        return "of which some wait for others (dependsOn)"
+        return "and some wait for others (dependsOn)"
     holders = (job_set, *(mapping(each.get("template")) for each in listed))
     if any(_EXCLUSIVE in mapping(mapping(each.get("metadata")).get("annotations")) for each in holders):
-        return f"of which each has nodes of its own ({_EXCLUSIVE})"
+        return f"and each has nodes of its own ({_EXCLUSIVE})"
     templates = [mapping(job.get("template")) for job in jobs]
     pods = [mapping(each.get("spec")) for each in templates]
     said = [options_said(mapping(mapping(each.get("metadata")).get("annotations"))) for each in templates]
@@ -83,7 +83,7 @@ def why_apart(job_set: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> 
     if _differ(said):
         return "whose pods have different annotations"
     if any(indexes_of(job) > PODS_OF_A_JOB for job in jobs):
-        return f"of which one has more than {PODS_OF_A_JOB} pods"
+        return f"and one has more than {PODS_OF_A_JOB} pods"
     return ""
 
 

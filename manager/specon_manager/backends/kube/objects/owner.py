@@ -50,7 +50,7 @@ _OWN_CONTROLLERS: Final = frozenset(
 )
 _KUEUE_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 _MOST: Final = 10_000
-"""Replicas that are named beforehand; further ones are named when they are seen."""
+"""Replicas that are named from the start; further ones are named when they are seen."""
 
 
 class OwnerInfo(Struct, frozen=True, kw_only=True):

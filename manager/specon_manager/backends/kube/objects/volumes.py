@@ -46,9 +46,9 @@ class Volume(Struct, frozen=True, kw_only=True):
 
     name: str
     terms: Terms = ()
-    """Its node affinity; none: from all."""
+    """Its node affinity; none: all nodes reach it."""
     on_one_node: bool = False
-    """Whether it is a directory of a node and does not say of which."""
+    """Whether it is a directory of a node and does not name that node."""
 
 
 class Movability(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Movability(Struct, frozen=True, kw_only=True):
     immovable: str = ""
     """Why it cannot be moved, in words; empty where it can."""
     terms: tuple[Terms, ...] = ()
-    """The node affinities of its volumes, all of which must hold."""
+    """The node affinities of its volumes; all must hold."""
 
 
 FREE: Final = Movability()

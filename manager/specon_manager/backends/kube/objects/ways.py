@@ -43,7 +43,7 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
             f" ({why})" if why else ""
         )
     if owner.kind in {"JobSet", "TrainJob"} and owner.job and detail.identity.job != owner.job:
-        return f"its labels do not tell of which of the {owner.jobs} Jobs of {owner} it is: JobSet 0.7 does"
+        return f"its labels do not name its Job among the {owner.jobs} of {owner}: those of JobSet 0.7 do"
     return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
 
 

@@ -75,10 +75,10 @@ class Arrivals:
                 self._word.tell_runs(replica, pod.uid, pod.node)
 
     def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]) -> None:
-        """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears.
+        """Refuse the order for a pod that finds no node, or that came without a sidecar.
 
-        Likewise for a job to which Kueue does not give its quota again. `going` are UIDs of pods that make
-        way for other ones of their replicas.
+        It also does so for a job that Kueue does not admit again. `going` are UIDs of pods that make way for
+        new pods of their replicas.
         """
         now = self._tools.monotonic()
         found: dict[str, float] = {}
@@ -103,7 +103,7 @@ class Arrivals:
                 self._word.tell_refused(why, replica)
 
     def _comes(self, pods: list[PodInfo]) -> bool:
-        """Whether something of what moves is to run, and nothing of it is there."""
+        """Whether at least one moved replica is to run, and the job has no pod."""
         return self._moves and not pods and any(map(self._is_wanted, self._order.placement))
 
     def _is_wanted(self, replica: str) -> bool:

@@ -49,7 +49,7 @@ class Book:
         self.moves: dict[str, Moving] = {}
         """The last move of a replica that is known; it may be over."""
         self.admitted: set[str] = set()
-        """Jobs that were let go, or ran without us; of those that are held: admitted, as the core has it."""
+        """Jobs that were let go, or ran without us; a held job is here once the core has admitted it."""
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._gated: dict[str, set[str]] = {}
 

@@ -20,10 +20,10 @@ from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableE
 from specon_manager.model.actions import PlaceJob
 
 _UNHEARD_GRACE: Final = 30
-"""Seconds; for a pod of which nobody hears, beyond which it is killed."""
+"""Grace of a pod without reports, seconds; it is killed after that."""
 _COMES_AGAIN: Final = 3
-"""Pods without a sidecar that a replica of a move may have on the way there and back together, and still come
-again: of the connections to a manager that stands still the API server loses one by each question in vain."""
+"""Pods without a sidecar that a replica of a move may have, there and back together, before the move fails.
+While a manager stands still, each failed request costs the API server one of its connections to it."""
 
 
 class Departures:
@@ -35,7 +35,7 @@ class Departures:
         self._missing_sidecars = dict(order.missing_sidecars)
         """By replica, how many of its pods were sent back for that, by earlier orders too."""
         self._sent_back: set[str] = set()
-        """UIDs of those that this order sends back."""
+        """UIDs of the pods that this order sends back."""
         self.hands: Hands = msgspec.structs.replace(tools.hands, fence=self._may_end)
         """With these what trains is told to end: only as long as that is permitted."""
         self._given_up: set[str] = set()
@@ -45,7 +45,7 @@ class Departures:
         self._told: set[str] = set()
         """UIDs of pods that were told to end; the watch shows it a moment later."""
         self._unsure: set[str] = set()
-        """UIDs of pods of which nobody knows whether they were."""
+        """UIDs of pods that may or may not have been told."""
         self._told_of: set[str] = set()
         """Replicas whose end the ledger tells by itself, since it has told that they run."""
         self._condemned: dict[str, str] = {}

@@ -93,7 +93,7 @@ class JobPlacement:
         return suspends(owner) or (self._flight is not None and not self._moves)
 
     def _stops(self, owner: OwnerInfo | None) -> bool:
-        """Whether the object of the job is to say that nothing of it runs."""
+        """Whether the object of the job is to be suspended."""
         if owner is None or not self._leaves_by_its_object(owner):
             return False
         if self._flight is not None and not self._moves:
@@ -106,7 +106,7 @@ class JobPlacement:
         if owner is None or self._settled == (owner, stops):
             return
         if owner.kind not in SWITCHES:
-            self._settled = owner, stops  # its object can say nothing of it, and is not read either
+            self._settled = owner, stops  # its object has no switch for it, and is not read
             return
         back = not self.order.transaction or (self._gang and not stops)
         if back and owner.suspended_for and self._tools.book.is_ending(self.order.job):
@@ -126,7 +126,7 @@ class JobPlacement:
             try:
                 return wish(switch_of(owner).resource.kind, dict(found), self.order, known)
             except EditedError as error:
-                if known.admitting:  # nothing of it runs: it is admitted again, with the new number
+                if known.admitting:  # it does not run: it is admitted again, with the new number
                     raise RefusedError(str(error)) from error
                 raise
 
@@ -155,9 +155,9 @@ class JobPlacement:
     # -- what is said ----------------------------------------------------------------------------
 
     def _tell_absent(self, spec: JobSpec) -> None:
-        """Say of each replica that is not to run, and of which no pod is there, that nothing of it is left.
+        """Report each replica as gone that is not to run and has no pod.
 
-        Of a pod that ran the ledger tells by itself; of one that never did, nobody else would.
+        The ledger reports the end of a pod that ran. Nothing else reports one that never ran.
         """
         if not self.order.transaction:
             return

@@ -20,7 +20,7 @@ from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec, role_of
 
 _OVER: Final = "released"
-"""For what a job is suspended of which nothing is in flight: a pod of which nobody hears has to go first."""
+"""Why a job without a change in flight is suspended: a pod without reports has to go first."""
 
 
 class Circumstances(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     gang: bool = False
     """Whether these are all of the job, which moves as one."""
     stops: bool
-    """Whether nothing of it is to run now."""
+    """Whether the job is to have no running pod now."""
     admitting: bool
     """Whether the order admits the job: it is resumed then, no matter who suspended it."""
     ours: Collection[int]

@@ -35,9 +35,9 @@ class DueWrites:
         at_once: int = 1,
         longest_pause: float = 60.0,
     ) -> None:
-        """Have `write` called with a name; what it raises of the API puts the name off, ever longer.
+        """Call `write` with each due name; an error of the API puts the name off, longer each time.
 
-        `rate` bounds the calls, of which `calls` says how many a write will take; `kind` is for the log.
+        `rate` bounds the calls, and `calls` says how many of them a write takes; `kind` is for the log.
         NotLeadingError ends `run` while `holds` says that this manager leads: then another one wrote there.
         """
         self._write, self._kind, self._rate, self._rng = write, kind, rate, rng

@@ -36,7 +36,7 @@ class Housekeeping:
         self._per_replica, self._in_all, self._pause = per_replica, in_all, pause
         self._sleep = sleep
         self._ended: dict[Name, tuple[float, str, str]] = {}
-        """When, of which replica, and the uid."""
+        """When each ended, its replica, and its uid."""
         self._of_replica: dict[str, set[Name]] = {}
         self._spare: deque[tuple[Name, str | None]] = deque()
         """What is to be removed with its uid, or, without one, what is to lose its manifest."""

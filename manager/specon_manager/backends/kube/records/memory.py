@@ -138,7 +138,7 @@ class ClusterMemory:
     # -- what the controller asks for ------------------------------------------------------------
 
     def note(self, now: float, event: Event, actions: Sequence[Action]) -> None:
-        """Take note of which replicas and jobs may have changed."""
+        """Take note of the replicas and jobs that may have changed."""
         del actions
         self._now = now
         if isinstance(event, ReportReceived):

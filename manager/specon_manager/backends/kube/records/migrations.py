@@ -76,7 +76,7 @@ class MigrationWatch:
 
     @property
     def arriving(self) -> frozenset[str]:
-        """The replicas of which a move awaits the next pod."""
+        """The replicas whose next pod a move awaits."""
         return self._arriving if self.pins else frozenset()
 
     def eviction_migrations(self, namespace: str, pod: str) -> list[Glance]:

@@ -46,7 +46,7 @@ class PinWatch:
 
     @property
     def arriving(self) -> frozenset[str]:
-        """The replicas of which a move of all of their job awaits the next pod."""
+        """The replicas whose next pod a move of their whole job awaits."""
         return self._arriving if self.pins else frozenset()
 
     def learn(self, item: Object) -> None:

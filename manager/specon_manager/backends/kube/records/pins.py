@@ -159,7 +159,7 @@ def job_glance(item: Object) -> JobGlance:
 
 
 def arriving(glances: Iterable[Glance | JobGlance]) -> frozenset[str]:
-    """Return the replicas of which a move awaits the next pod: it is kept from the scheduler at first."""
+    """Return the replicas whose next pod a move awaits: that pod is kept from the scheduler at first."""
     found = set[str]()
     for each in glances:
         if isinstance(each, JobGlance):

@@ -208,6 +208,6 @@ def _news(replica: Replica) -> tuple[object, ...]:
     """Return what is written at once when it changes: these too, but trainers may save every second."""
     saved = replica.progress.checkpoint
     known = None if saved is None else (saved.step, saved.path, saved.verified)
-    # Why nothing is known of a replica; of one of which something is, the words change with each report.
+    # The reason why a replica has no value yet. Once it has one, the words change with each report.
     unheard = replica.progress.reason if replica.progress.value is None else ""
     return (*_headline(replica), replica.note, known, unheard)

@@ -69,7 +69,7 @@ class Kept:
         self.signed = False
         """Whether the object carries our identity, unless another manager wrote it since."""
         self.over = False
-        """Whether nothing of it is in flight: then it is not missed."""
+        """Whether no change of it is in flight: then a missing object is no loss."""
         self.gone = False
         """Whether there can be no object: its namespace goes or went, or it was deleted when it was over."""
         self.refused = ""

@@ -95,9 +95,9 @@ def jobs_of(
 ) -> tuple[dict[str, Job], dict[str, Replica]]:
     """Return all jobs in the order in which they were submitted, and all replicas as their TrainingJobs say.
 
-    `written` is when each replica was written down, `known` what its TrainingProgress says; `apart` are those
-    of which a Migration says where they stand. The descriptions come from the owners: until then no replica
-    is moved, but by what is in flight.
+    `written` is when each replica was written down, `known` what its TrainingProgress says; `apart` are the
+    replicas whose place is in a Migration. The descriptions come from the owners: until then only a change
+    that is in flight moves a replica.
     """
     found, jobs = dict(replicas), dict[str, Job]()
     of_job: dict[str, list[str]] = {}
@@ -279,9 +279,10 @@ def _unseen(recorded: Recorded, names: tuple[str, ...], described: Described) ->
 
 
 def _member(job: Job, known: Replica | None, name: str, *, stale: bool) -> Replica:
-    """Return a replica of a job of which nothing is in flight as a whole.
+    """Return a replica of a job that has no change as a whole in flight.
 
-    `known` is what its TrainingProgress has of it, None where there is none; `stale`: before the TrainingJob.
+    `known` is what its TrainingProgress says, None where there is none; `stale`: it was written before the
+    TrainingJob.
     """
     replica = known or Replica(name=name, job=job.name, role=role_of(name), index=index_of(name))
     if replica.ended:

@@ -292,7 +292,7 @@ class TrainingJobs:
     async def take_over(
         self, by_job: Mapping[str, Recorded], open_jobs: Collection[str], state: State, now: float
     ) -> None:
-        """Write our identity into every TrainingJob of which something is in flight, or is closed.
+        """Write our identity into every TrainingJob that has a change in flight, or one that is closed now.
 
         Raises what the API raises; a conflict means that one of them changed since it was read.
         """

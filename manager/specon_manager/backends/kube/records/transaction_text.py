@@ -1,8 +1,8 @@
 """A transaction as JSON text, the same in every object that holds one, and back. Pure.
 
 Only a manager writes it, and it is read as a whole or not at all. Version 0.1 had another record for changes
-of whole jobs, of which the text keeps the names: that version carries on what it can read, and closes the
-rest. What it wrote itself is read here as well.
+of whole jobs. The text keeps the names of that record, so version 0.1 carries on what it can read, and closes
+the rest. This module also reads what version 0.1 wrote.
 """
 
 from collections.abc import Collection, Mapping
@@ -63,7 +63,7 @@ class Placed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: Names = ""
     added: dict[str, Names] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
-    """By the names of those that run before or after; only while it is in flight."""
+    """The replicas that run before or after it, by name; only while it is in flight."""
 
 
 # -- written -------------------------------------------------------------------------------------

@@ -86,9 +86,9 @@ class TrainJobStatusWriter:
         self._api, self._owner_of, self._seconds = api, owner_of, seconds
         self._now, self._wall, self._sleep = now, wall, sleep
         self._written: dict[str, tuple[str, float | None]] = {}
-        """By job: the uid of its TrainJob, and of when the step was that was written last."""
+        """By job: the uid of its TrainJob, and the time of the step that was written last."""
         self._left_alone: set[str] = set()
-        """Jobs of which another writes, or whose definition has no such field, by their uid."""
+        """UIDs of TrainJobs that another writer reports on, or that have no such field."""
 
     async def run(self, state: Callable[[], State]) -> None:
         """Write until cancelled."""

@@ -38,7 +38,7 @@ class Resource(Struct, frozen=True):
         if namespace is not None and not self.namespaced:
             raise ValueError(f"namespace {namespace!r}: {self.plural} are not in namespaces")
         if name is None and subresource:
-            raise ValueError(f"subresource {subresource!r}: of which of the {self.plural}? there is no name")
+            raise ValueError(f"subresource {subresource!r}: it needs the name of one of the {self.plural}")
         if name is not None and namespace is None and self.namespaced:
             raise ValueError(f"name {name!r}: the {self.plural} are in namespaces, and none is given")
         parts = [self.root]

@@ -36,7 +36,7 @@ class JobPods(Struct, kw_only=True):
     template: object = None
     """What the owner's template asked for when `told` was made; pods know more, as long as it is the same."""
     dirty: set[str] = set()
-    """Replicas of which something changed."""
+    """Replicas that changed."""
 
 
 def restore_holder(job: JobPods, spec: JobSpec) -> None:
@@ -75,7 +75,7 @@ def tell_gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool 
 
 
 def find_identity(pod: PodInfo) -> Identity | None:
-    """Return which replica of which owner a pod is; None where it is none of ours."""
+    """Return the replica and the owner that a pod stands for; None where it is none of ours."""
     return None if pod.detail is None or pod.detail.placeholder else pod.detail.identity
 
 

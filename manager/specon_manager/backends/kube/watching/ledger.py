@@ -175,7 +175,7 @@ class Ledger:
         return None if identity is None else self._owner(identity)
 
     def owner_of_job(self, job: str) -> OwnerInfo | None:
-        """Return the owner of a job of which perhaps no pod is there, by its name `namespace/job`."""
+        """Return the owner of a job by its name `namespace/job`; the job need not have a pod."""
         entry = self._jobs.get(job)
         namespace, _, name = job.partition("/")
         if entry is not None:

@@ -39,7 +39,7 @@ def is_told_by_owner(owner: OwnerInfo) -> bool:
 def spec_of_owner(
     owner: OwnerInfo, server: tuple[int, int] = (0, 0), *, known: JobSpec | None = None
 ) -> JobSpec:
-    """Return the job of an owner none of whose pods is there: not yet, or while it is suspended.
+    """Return the job of an owner that has no pods: not yet, or while it is suspended.
 
     `known` is what was last told of it when there were some: they know more than the template (what the
     sidecar and their claims add, the value of their PriorityClass).

@@ -119,7 +119,7 @@ def test_a_gated_pod_has_its_sidecar():
 
 
 def test_a_pod_without_a_queue_is_never_gated():
-    """Whoever calls that entry."""
+    """The caller of that entry does not matter."""
     made = patched(job_pod("r", 4), answer(job_pod("r", 4), "gate"))
     assert "schedulingGates" not in made["spec"]
 

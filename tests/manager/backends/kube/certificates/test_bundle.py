@@ -79,7 +79,7 @@ def test_what_is_due_depends_on_what_is_left(days, step):
 
 
 def test_another_name_needs_another_certificate():
-    """Of the same authority."""
+    """The same authority signs it."""
     bundle = make_bundle(NAMES, NOW)
     names = (*NAMES, "localhost", "10.0.0.7")
     assert next_step(bundle, names, NOW) == "leaf"
@@ -116,7 +116,7 @@ def test_who_looks_once_a_day_always_trusts_what_is_served(pauses):
     now, bundle = NOW, make_bundle(NAMES, NOW)
     for pause in pauses:
         seen = bundle.authorities
-        for _ in range(3):  # the leader looks often; whoever connects has what it saw before
+        for _ in range(3):  # the leader looks often; a client has what it saw before
             bundle = renew(bundle, NAMES, now)
             assert trusts(seen, bundle, now)
             assert next_step(bundle, NAMES, now) == "nothing"

@@ -190,7 +190,7 @@ async def test_the_authorities_are_known_before_they_are_used(cluster, store, ti
 
 
 async def test_a_removed_bundle_is_put_back(cluster, store):
-    """Whoever installs the configuration again leaves it out."""
+    """A new installation of the configuration leaves it out."""
     bundle = await store.keep()
     del cluster.objects["mutatingwebhookconfigurations", "specon"]["webhooks"][1]["clientConfig"]["caBundle"]
     await store.keep()
@@ -361,7 +361,7 @@ async def test_pods_are_looked_at_when_something_changed(cluster):
 
 
 async def test_without_the_lead_no_pod_is_written(cluster):
-    """Whoever leads now does it."""
+    """The new leader writes it."""
     cluster.put("pods", _pod("a", "old"))
     authorities = PodAuthorities(cluster, lambda: "new", fence=lambda: False, sleep=_sleep)
     assert await authorities.keep("new") == 0

@@ -44,7 +44,7 @@ def test_what_is_not_ours_to_keep_passes_without_a_word(known):
 
 
 def test_another_uid_is_for_the_api_server_to_refuse():
-    """Whoever evicts names the pod that it means."""
+    """The caller of an eviction names the pod that it means."""
     other = msgspec.structs.replace(EVICTION, uid="another")
     assert answer(other).verdict == "pass"
 
@@ -88,7 +88,7 @@ HOURS = 6 * 3600.0
     ],
 )
 def test_what_became_of_a_move_this_morning_lets_nobody_go_unsaved_this_afternoon(change):
-    """Whoever wanted the node then has given up, and the checkpoint of then is no checkpoint of now."""
+    """The caller of that time has given up, and the checkpoint of that time is not a current one."""
     morning = [wish(age=HOURS + 60, ended=NOW - HOURS, **change) for _ in range(ATTEMPTS)]
     found = answer(wishes=morning)
     assert (found.verdict, found.attempt) == ("wait", 2)

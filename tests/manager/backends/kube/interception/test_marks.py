@@ -64,7 +64,7 @@ async def test_a_move_that_was_over_before_a_look_is_shown_for_a_moment(state):
 
 
 async def test_a_new_leader_does_not_tell_of_moves_of_long_ago():
-    """Of these everybody has heard by then."""
+    """Those moves are known by then."""
     scene = Scene()
     scene.wishes = [wish(MoveState.ROLLED_BACK, age=1000.0, ended=scene.now - 900.0)]
     await scene.looks(3)

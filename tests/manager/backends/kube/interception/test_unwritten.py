@@ -20,7 +20,7 @@ def test_a_failure_of_long_ago_is_no_reason_to_let_a_pod_go():
 
 
 def test_a_wish_that_is_there_ends_the_memory():
-    """Whoever has written it."""
+    """It does not matter who has written it."""
     unwritten = Unwritten()
     unwritten.put_off("u", 0.0)
     unwritten.written("u")

@@ -83,7 +83,7 @@ def test_a_gate_that_was_closed_again_has_its_patience_anew():
 
 
 def test_a_request_is_called_the_same_at_each_look_and_by_each_manager():
-    """So it is made once, whoever leads."""
+    """So it is made once, under any leader."""
     assert request_of(blocked(), "v0") == request_of(blocked(version="7"), "v0")
     assert request_of(blocked(), "v0") != request_of(blocked(), "v1")
 

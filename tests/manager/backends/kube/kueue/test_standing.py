@@ -101,7 +101,7 @@ def test_whoever_fits_into_what_is_free_waits_for_nothing():
 
 
 def test_moves_for_nobody_are_no_setting():
-    """Whoever switches them on says for whom."""
+    """An administrator who switches them on says for whom."""
     with pytest.raises(ValueError, match="cluster_queues: names no ClusterQueue"):
         KueueMoveSettings(enabled=True)
 

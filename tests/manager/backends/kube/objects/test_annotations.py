@@ -284,7 +284,7 @@ def test_whatever_a_reader_raises_is_a_mistake_of_the_text(monkeypatch, error):
 
 
 def test_what_cannot_be_read_says_nothing():
-    """Of an object that no webhook saw; its owner may not have it moved, that is all that is known."""
+    """No webhook saw this object; all that is known is that its owner may not want it moved."""
     for odd in ({"specon.io/pattern": "(?P<value>a{99999999999})"}, {"specon.io/queue": 7}, {7: "x"}):
         said = options_said({"specon.io/inject": "true", **odd})
         assert said in (Options(migrate=False), Options(inject=True))

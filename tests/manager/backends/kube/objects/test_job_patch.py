@@ -78,7 +78,7 @@ def test_a_suspension_touches_nothing_but_the_switch_and_the_mark(kind):
 
 
 def test_the_elastic_policy_and_the_master_stay_their_users():
-    """Of a PyTorchJob with a Master only the other workers are counted down."""
+    """A PyTorchJob with a Master counts down only its other workers."""
     types = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
     obj = job_object("PyTorchJob", pytorchReplicaSpecs=types, elasticPolicy={"minReplicas": 1})
     patch = job_patch("PyTorchJob", obj, JobWish(workers=3))

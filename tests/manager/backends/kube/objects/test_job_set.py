@@ -98,7 +98,7 @@ def test_all_of_it_is_suspended_for_a_move_and_held_in_a_queue():
     ],
 )
 def test_what_stands_against_it_is_said(change, words):
-    """Then nothing of it is moved or held."""
+    """Then the manager neither moves nor holds it."""
     obj = job_set_of_several(template(), 2, 2)
     last = obj["spec"]["replicatedJobs"][-1]
     job = last["template"]["spec"]
@@ -172,7 +172,7 @@ def test_pods_say_what_their_job_reserves_and_the_others_have_as_much_more_as_th
 
 
 def test_where_each_pod_trains_by_itself_each_job_is_a_job():
-    """A suspension would end them all, and nothing of it is moved."""
+    """A suspension would end all its pods, and none of them is moved."""
     owner = slim_job_set(job_set_of_several(template(INDEPENDENT), 1, 1))
     pod = pod_of(1, 0, annotations=INDEPENDENT)
     assert (owner.job, identity_of(pod).replica) == ("", "a/train-part-1-0/worker/0")
@@ -181,7 +181,7 @@ def test_where_each_pod_trains_by_itself_each_job_is_a_job():
 
 
 def test_pods_of_an_older_jobset_are_not_moved():
-    """They do not tell of which of its Jobs they are."""
+    """Their labels do not name their Job."""
     owner = slim_job_set(job_set_of_several(template(), 1, 1))
     pod = pod_of(1, 0, labels={})
     assert identity_of(pod).job == "train-part-1-0"

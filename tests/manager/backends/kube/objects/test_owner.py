@@ -36,7 +36,7 @@ def test_the_names_of_its_replicas_are_those_that_its_pods_will_have(kind):
 
 
 def test_a_head_is_the_first_worker():
-    """Of a PyTorchJob with a Master, worker 0; without one the numbers begin at 1 all the same."""
+    """The Master of a PyTorchJob is worker 0; without a Master the numbers still begin at 1."""
     types = {"Master": {"replicas": 1}, "Worker": {"replicas": 2}}
     with_head = slim("PyTorchJob", pytorchReplicaSpecs=types)
     assert (with_head.workers, with_head.heads) == (3, 1)

@@ -20,7 +20,7 @@ from specon_manager.backends.kube.objects.selectors import read_selector, select
     ],
 )
 def test_a_selector_means_what_kubectl_takes_it_for(text, labels, meant):
-    """Each operator, and several terms, all of which have to hold."""
+    """Each operator, and several terms, which must all hold."""
     assert selects(read_selector(text), labels, unknown=False) is meant
 
 

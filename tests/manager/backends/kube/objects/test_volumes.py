@@ -80,7 +80,7 @@ def test_claims_that_are_missing_or_unbound_forbid_a_move():
 
 
 def test_a_directory_of_one_node_forbids_a_move():
-    """A PersistentVolume of a hostPath without an affinity does not say of which node."""
+    """A PersistentVolume of a hostPath without an affinity does not name its node."""
     volume = slim_volume({"metadata": {"name": "pv"}, "spec": {"hostPath": {"path": "/x"}}})
     assert "hostPath" in judge_volumes(_pod(CLAIMED), LOG, BOUND, {"pv": volume}).immovable
 

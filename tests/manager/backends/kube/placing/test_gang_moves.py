@@ -134,7 +134,7 @@ async def test_a_gang_of_each_kind_goes_as_a_whole_and_comes_as_a_whole_where_it
 
 @pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
 async def test_a_gang_of_which_one_came_without_a_sidecar_comes_again_as_a_whole(cluster, stage, pins, kind):
-    """The others wait for a peer of which nobody hears; nothing of them runs beside what comes then."""
+    """The others wait for a peer that does not report; none of them runs beside the pods that come next."""
     gang = await Gang(cluster, stage, kind).made(3)
     await gang.leave()
     await stage.until(lambda: len(stage.said(ReplicaGone)) == len(gang.uids))
@@ -241,7 +241,7 @@ async def test_a_gang_that_its_user_resumes_meanwhile_is_not_suspended_again(clu
 
 
 async def test_a_gang_that_its_user_suspends_meanwhile_stays_suspended(cluster, stage, pins):
-    """Also when nothing of it is in flight any more."""
+    """It stays suspended even when no change of it is in flight any more."""
     gang = await Gang(cluster, stage, "Job").made(3)
     await gang.leave()
     await stage.until(lambda: not gang.runs() and gang.mark == "move-1")
@@ -290,7 +290,7 @@ async def test_pods_that_wait_for_another_node_than_is_wanted_now_are_replaced_a
     [TransactionState.LEAVING, TransactionState.COMING, TransactionState.VERIFYING, None],
 )
 async def test_a_manager_that_takes_over_goes_on_or_resumes_what_nothing_holds(cluster, api, pins, state):
-    """Its mark is on record: a gang of which something is in flight stays away, another one comes back."""
+    """Its mark is on record: a gang with a change in flight stays away, another one comes back."""
     async with Stage(api, settings=HASTY) as first:
         gang = await Gang(cluster, first, "Job").made(3)
         await gang.leave()

@@ -171,7 +171,7 @@ async def test_an_eviction_whose_answer_was_lost_is_looked_into(cluster, api, st
 
 
 async def test_a_creation_whose_answer_was_lost_makes_one_pod(cluster, api, stage):
-    """Of a bare pod, which nobody else creates."""
+    """The pod is a bare one, which nobody else creates."""
     await make_pod(api, "train")
     started = await stage.hear(ReplicaStarted)
     await stage.leave(R, started.incarnation)

@@ -276,7 +276,7 @@ async def test_a_disruption_budget_is_asked_before_anything_is_changed(cluster, 
 async def test_a_budget_that_lets_each_go_but_not_all_stands_against_it(
     cluster, api, stage, placement, words
 ):
-    """Whoever asks it one pod at a time hears yes each time; everything trains on."""
+    """Evictions of one pod at a time all succeed; everything trains on."""
     await _admitted(cluster, api, stage)
     await _one_at_a_time(cluster, api)
     before = _job(cluster)["spec"]

@@ -165,7 +165,7 @@ def state_of(*made, queues=("team-a", "team-b")):
 
 
 def test_the_use_of_a_queue_is_what_its_jobs_request():
-    """Of those that run or are about to; the others are counted."""
+    """Jobs that run or are about to run count with their requests; the other jobs are only counted."""
     state = state_of(
         job("ml/a", Phase.RUNNING, Phase.STARTING),
         job("ml/b", Phase.PENDING, Phase.PENDING),

@@ -45,7 +45,7 @@ def test_a_bound_without_an_end_is_written_with_its_reason():
     ("seconds", "news"), [(0.0, False), (60.0, False), (-60.0, False), (200.0, True), (-200.0, True)]
 )
 def test_what_moves_by_a_fifth_is_news(seconds, news):
-    """Of what is left or of the interval: an object is not written at each Tick."""
+    """A fifth of the time left, or of the interval: an object is not written at each Tick."""
     moved = written(SOON.after(-seconds))
     assert is_news(written(), moved, NOW) is news
 

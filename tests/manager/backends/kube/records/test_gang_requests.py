@@ -110,7 +110,7 @@ async def test_a_move_that_the_manager_decides_on_has_one_object_alone(memories,
 async def test_a_manager_that_is_killed_anywhere_leaves_all_of_it_to_the_next_one(
     memories, manager, at, lost
 ):
-    """Nothing of the move is forgotten, and who asked is told in the end, by whoever leads then."""
+    """The move is remembered in full, and the leader at its end answers the request."""
     await ask(memories)
     manager.post(ev.MoveRequested(id=ASKED, job=JOB, reason="maintenance"))
     for _ in range(at):
@@ -204,7 +204,7 @@ async def test_a_request_is_withdrawn_by_its_deletion_while_it_waits(memories, m
     [("default/nobody", "there is no job default/nobody"), (JOB, "its owner forbids moves")],
 )
 async def test_a_refusal_is_told_in_words(memories, manager, job, words):
-    """Of a job that is not there, or that must not move; no TrainingJob hears of it."""
+    """The refused job does not exist, or must not move; no TrainingJob changes."""
     spec = manager.state.jobs[JOB].spec
     manager.post(ev.JobObserved(msgspec.structs.replace(spec, migratable=False)))
     await ask(memories, job=job)
@@ -220,7 +220,7 @@ async def test_a_refusal_is_told_in_words(memories, manager, job, words):
 
 @pytest.mark.parametrize("spec", [{"job": "other/bert"}, {"job": "other/bert", "targets": ["node-1"]}])
 async def test_a_job_of_another_namespace_is_nobody_elses_to_move(memories, spec):
-    """Whoever may write here decides nothing there."""
+    """The right to write in this namespace decides nothing in the other."""
     await ask(memories, **spec)
     heard = []
     watch = MigrationWatch(memories.api, identity="one")

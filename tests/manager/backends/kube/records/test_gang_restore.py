@@ -199,7 +199,7 @@ def test_a_migration_that_asked_for_it_is_no_second_record():
 
 
 def test_a_gang_that_nothing_was_ordered_of_comes_back_with_what_couples_it():
-    """As far as its owner is not seen; until then nothing of it is moved."""
+    """This holds until its owner is seen; until then no replica of it is moved."""
     manager = trains(Changing())
     spec = again(manager).state.jobs[JOB].spec
     assert (spec.coupled, spec.savers, bool(spec.immovable)) == (True, "all", True)

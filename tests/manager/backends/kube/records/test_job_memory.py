@@ -397,7 +397,7 @@ async def test_an_object_refers_to_the_owner_of_its_job_and_goes_with_the_job(me
 
 
 async def test_the_object_of_a_job_that_is_gone_when_a_manager_takes_over_is_removed(memories, manager):
-    """The backend tells that nothing of it is there."""
+    """The backend reports that it has no pod."""
     await trained(manager)
     second = await managing(memories, "two")
     assert JOB in second.state.jobs

@@ -107,7 +107,7 @@ async def test_requests_made_while_nobody_led_are_found(stage):
     ],
 )
 async def test_a_request_that_names_nothing_of_its_namespace_is_refused_at_once(stage, spec, words):
-    """In its own status, where whoever asked will look."""
+    """The refusal is in its own status, where its author will look."""
     stage.lead()
     await stage.ask("bad", **spec)
     await stage.until(lambda: stage.status("bad").get("state") == "Refused")

@@ -269,7 +269,7 @@ def test_a_training_progress_speaks_only_of_the_replica_it_is_called_by(name, re
 
 
 def test_a_migration_moves_only_replicas_of_its_namespace():
-    """Whoever may create Migrations in one namespace moves nothing in another."""
+    """The right to create Migrations in one namespace moves nothing in another."""
     item = {"metadata": {"namespace": "mine", "name": "m"}, "spec": {"replica": R}}
     read, (problem,) = read_migration(item)
     assert read.replica is None

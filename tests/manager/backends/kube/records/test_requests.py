@@ -28,7 +28,7 @@ async def memories(request):
 
 @pytest.fixture
 async def manager(memories):
-    """Return a manager with two jobs that train on node-0, of which one moves."""
+    """Return a manager with two jobs that train on node-0; one of them moves."""
     manager = await memories.manager()
     manager.run_job()
     manager.run_job("other")

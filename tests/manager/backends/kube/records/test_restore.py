@@ -385,7 +385,7 @@ def test_ours_without_a_status_was_never_begun():
 
 
 def test_a_request_that_nobody_looked_at_is_left_alone():
-    """It is found by whoever leads, and is no open move."""
+    """The leader finds it, and it is no open move."""
     metadata = {"name": "ask", "namespace": "default", "uid": "1"}
     item = {"metadata": metadata, "spec": {"replica": R}}
     restored = edited(running(), lambda _, migrations: migrations.append(item))

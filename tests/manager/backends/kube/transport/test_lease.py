@@ -388,6 +388,6 @@ def test_what_others_write_on_the_lease_stays_and_is_noticed():
     ],
 )
 def test_a_pause_is_what_the_annotation_says(annotations, reason):
-    """On one line and bounded, whoever wrote it; no annotation, no pause."""
+    """The reason is on one line and bounded, no matter who wrote it; no annotation means no pause."""
     assert pause_reason({"metadata": {"annotations": annotations}}) == reason
     assert pause_patch(None) == {"metadata": {"annotations": {"specon.io/paused": None}}}

@@ -147,7 +147,7 @@ def test_one_outside_the_cluster_is_seen_by_the_mark_of_what_it_keeps(configurat
 
 
 def test_a_mark_on_what_is_not_specons_is_not_believed():
-    """Other webhooks belong to others, and whoever writes them is nobody to believe."""
+    """Other webhooks belong to others, and their authors are not trusted."""
     cluster = Cluster()
     cluster.install_outside("policy", OTHER, name="policy.example.com")
     cluster.hold(OTHER)
