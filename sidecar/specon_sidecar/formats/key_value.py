@@ -71,6 +71,9 @@ _PLACE_WITHIN: Final = re.compile(
     rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on|of)\s"
     rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
+    # `Average loss over last 10 steps: 2.2`
+    rb"|(?<=[A-Za-z])\s(?i:over|of|for|in)\s(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
+    rb"(?i:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|episodes?|updates?)\s{0,4}+(?:is|was|[:=])(?=[\s\d])"
 )
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
 _TUPLE: Final = b"('"
@@ -178,7 +181,7 @@ class KeyValue(LineParser):
         )
         if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
-        step, epoch, total, epochs = self._through(*read_places(text))
+        step, epoch, total, epochs = self._place(text, rank)
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -197,6 +200,14 @@ class KeyValue(LineParser):
         # What stands in a bar is for the format of bars.
         shown = _BAR.sub(b" ", shown) if b"%|" in shown else shown
         return _PLACE_WITHIN.sub(b":", shown, count=1) if _PLACE_WITHIN.search(shown) else shown
+
+    def _place(
+        self, text: bytes, rank: int | None
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the place of a line; a count at its begin is one: `120: loss 0.5`."""
+        step, epoch, total, epochs = self._through(*read_places(text))
+        counted = step is None and epoch is None and self._ranks.counts
+        return (rank if counted else step), epoch, total, epochs
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,

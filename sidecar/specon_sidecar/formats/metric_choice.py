@@ -60,8 +60,10 @@ _NOISE: Final = frozenset(
     },
 )
 
-# `Epoch0 loss`
-_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9})")
+# `Epoch0 loss`, `e3 b12/400 loss`
+_NUMBERED: Final = re.compile(
+    r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9}(?:/\d{1,9})?|(?:ep|e|b|it|i|s)\d{1,9}(?:/\d{1,9})?)"
+)
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
 

@@ -145,6 +145,7 @@ _ERRORS: Final = frozenset(
 # An error by itself is one of a program; `cost 3.2` may be a time.
 _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
+_COMPRESSED: Final = frozenset({"char", "character", "byte", "dim", "token", "word", "symbol"})
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
 # A likelihood that is printed with its sign turned is one where less is better.
 _LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
@@ -155,7 +156,7 @@ SCORE_NEEDLES: Final = (
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
-    *(b"entropy", b"score"),
+    *(b"entropy", b"score", b"bits"),
 )
 
 _FEWEST_PARTS: Final = 2
@@ -281,8 +282,14 @@ def is_last_resort(name: str) -> bool:
         or _LIKELIHOOD.search(name.casefold()) is not None
         or (last in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
         or (last in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
+        or _is_compression(found)
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+
+
+def _is_compression(found: list[str]) -> bool:
+    """Whether the words of a name are those of a rate of compression: `bits/char`, `bits per dim`."""
+    return found[:1] == ["bits"] and found[-1] in _COMPRESSED and set(found[1:-1]) <= {"per"}
 
 
 def is_metric(name: str) -> bool:
@@ -297,6 +304,8 @@ def goal_of(name: str) -> Goal | None:
     """
     found = {word.rstrip("0123456789") or word for word in words(name)} | set(words(name))
     if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
+        return "min"
+    if _is_compression(words(name)):
         return "min"
     if _LIKELIHOOD.search(name.casefold()):
         return "min" if _TURNED.search(name.casefold()) else "max"
