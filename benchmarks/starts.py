@@ -254,7 +254,7 @@ def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
         what, most = f"{title}: processor time of an answer at most", max(answers.seconds)
         figures.append(Figure(what=what, value=most, unit="s", at_most=PATIENT.seconds))
     if answers.bounds:
-        what = f"{title}: truth not before what is told where there is no interval"
+        what = f"{title}: true start not before the told one where there is no interval"
         value, note = 100 * sum(answers.bounds) / len(answers.bounds), f"of {len(answers.bounds)}"
         figures.append(Figure(what=what, value=value, unit="%", note=note))
     if not given:

@@ -39,11 +39,11 @@ APPROXIMATIONS: Final = (
     "no node fails, and no job crashes",
     "a job gains in proportion to its workers, on every model of GPU alike, and its network costs nothing",
     "a job that reserves nothing uses all the processors of its node when it can",
-    "what was told to leave is gone, what was told to start or to move is there",
+    "replicas told to leave are gone, replicas told to start or to move are there",
     "jobs are admitted, scaled and preempted at once, and nothing fails",
     "a job that is converged stays so, and one that is not does not become it",
 )
-"""What is taken for granted beside the estimates, in words; the last of them of convergence."""
+"""Assumptions beside the estimates, in words; the last of them of convergence."""
 
 _ENOUGH: Final = 3  # completed jobs of any kind, before a mean of them is believed (as the policies do)
 _LEAST, _MOST = 1e-3, 1e9  # seconds of training

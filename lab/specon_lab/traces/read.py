@@ -179,7 +179,7 @@ class _Reading:
         self._mistakes.check()
         if not jobs:
             names = ", ".join(file for file, _ in self._files)
-            raise TraceError([f"{names}: no job is left of what was read"])
+            raise TraceError([f"{names}: no job is left"])
         nodes = self._nodes or make_nodes(jobs, shape, options, self._warn)
         tell_too_large(jobs, nodes, self._warn)
         tell_unknown_models(jobs, nodes, self._warn)

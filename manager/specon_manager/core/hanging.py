@@ -69,7 +69,7 @@ def _not_running(job: Job, snapshot: Snapshot) -> str:
     workers = [snapshot.replicas[name] for name in job.spec.worker_names]
     ended = next((each.name for each in workers if each.phase is Phase.SUCCEEDED), None)
     if ended is not None:
-        return f"{ended} has ended: what is left of it cannot train alone"
+        return f"{ended} has ended: the other workers cannot train alone"
     if not any(each.phase is Phase.RUNNING for each in workers):
         return "it has no worker any more"
     return ""

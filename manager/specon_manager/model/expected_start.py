@@ -7,7 +7,7 @@ from msgspec import Struct
 class ExpectedStart(Struct, frozen=True, kw_only=True):
     """When a waiting job is expected to start; seconds from the moment that it is told of.
 
-    Possible worlds are drawn from what is known and played forward under the present policy.
+    Possible worlds are drawn from the present knowledge and played forward under the present policy.
     """
 
     in_seconds: float | None = None

@@ -75,7 +75,7 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KindPaces(Struct, frozen=True, kw_only=True):
-    """What is known of the jobs of one kind."""
+    """The measured paces of the jobs of one kind."""
 
     paces: tuple[Pace, ...] = ()
     """One for each setup."""
@@ -98,7 +98,7 @@ class KindPaces(Struct, frozen=True, kw_only=True):
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """A job that was moved to a setup that was faster, and whether that brought what was expected."""
+    """A job that was moved to a setup that was faster, and whether that brought the expected gain."""
 
     setup: Setup
     """As it was to be set up."""

@@ -14,7 +14,7 @@ from specon_sidecar.wire import Checkpoint
 
 
 class Kind(StrEnum):
-    """What is changed."""
+    """The kind of change."""
 
     MOVE = "move"
     ADMIT = "admit"
@@ -280,7 +280,7 @@ HAS_LEFT: Final = "it has left "
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A move that a person or another program asked for and that waits for what is in flight."""
+    """A move that a person or another program asked for and that waits for the transactions in flight."""
 
     id: str
     replica: str = ""

@@ -109,9 +109,9 @@ def check_seal(line: bytes, before: int, *, needed: bool = True) -> None:
     """Raise BadLineError where the checksum of a line is not right, or is missing though it is needed."""
     if _SEAL.search(line[-SEAL_BYTES:]) is None:
         if needed:
-            raise BadLineError("it has no checksum: it is not what was written")
+            raise BadLineError("it has no checksum: it is damaged")
     elif zlib.crc32(line[:-SEAL_BYTES], before) != seal_of(line):
-        raise BadLineError("its checksum is wrong: it, or the line before it, is not what was written")
+        raise BadLineError("its checksum is wrong: it, or the line before it, is damaged")
 
 
 def _head(line: bytes) -> _Head | None:

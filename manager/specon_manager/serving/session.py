@@ -193,7 +193,7 @@ async def open_manager(
         try:
             journal.close()
         except DiskFullError as error:
-            raise DiskFullError(f"{error}: the last steps are not on record; what was answered is") from error
+            raise DiskFullError(f"{error}: only the last, unanswered steps are not on record") from error
     finally:
         directory.release()
 

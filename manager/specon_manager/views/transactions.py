@@ -164,7 +164,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
 
 
 def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
-    """Return a move that was asked for and waits for what is in flight."""
+    """Return a requested move that waits for the transactions in flight."""
     targets = request.targets if request.job else () if request.target is None else (request.target,)
     row = row_of_wish(state, request.job or job_of(request.replica), request.replica or None, targets)
     return msgspec.structs.replace(

@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--push", default="", help="registry and prefix to push to, as registry.example/team")
     parser.add_argument("--builder", default="", help="docker, podman or buildah (the first that works)")
     parser.add_argument("--pip-flags", default="", help="handed to pip in the build")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="gets the digests of what is pushed")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="gets the digests of the pushed images")
     parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, NAMES], help="which images (all)")
     given = parser.parse_args(arguments)
     try:

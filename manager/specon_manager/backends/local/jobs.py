@@ -105,7 +105,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: Annotated[str, Meta(max_length=253)] = ""
     """Whose quota it counts against."""
     kind: Annotated[str, Meta(max_length=253)] = ""
-    """What it trains: what is learnt of one job counts for all of its kind."""
+    """What it trains: measurements of one job count for all of its kind."""
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3

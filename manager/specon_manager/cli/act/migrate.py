@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--cancel goes with an id alone, not with {given[0].replace('_', '-')}")
         return run_remote(arguments, lambda remote: _cancel(remote, arguments))
     if arguments.replica is None:
-        raise UsageError("what is to be moved? --cancel ID withdraws a request")
+        raise UsageError("name the replica or the job to move; --cancel ID withdraws a request")
     work = _ask_only if arguments.dry_run else _move
     return run_remote(arguments, lambda remote: work(remote, arguments))
 

@@ -55,7 +55,7 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     if top.hung:
         words = (
             f"HUNG: {format_count(top.hung, 'replica trains', 'replicas train')} no more; specon"
-            " explain JOB says what is known"
+            " explain JOB shows the evidence"
         )
         lines.append(Text(words, style="bold red"))
     if top.dry_run:

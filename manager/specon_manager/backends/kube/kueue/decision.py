@@ -79,7 +79,7 @@ def decide(
     if gate is not None and gate.open:
         if now - (seconds(gate.since) or 0.0) < REOPENED:
             return None
-        return SetGate(open=False, words=f"nothing was preempted in {REOPENED:g} s: what was saved is old")
+        return SetGate(open=False, words=f"nothing was preempted in {REOPENED:g} s: the checkpoints are old")
     since = victims_asked_since(workload)
     if since is None:
         return None

@@ -47,7 +47,7 @@ def read_options(annotations: Mapping[Any, Any]) -> Options:
     values: dict[str, Any] = {}
     for key in () if mistakes else sorted(ours):
         if len(mistakes) == _MOST_NAMED:
-            mistakes.append(f"{PREFIX}*: what is wrong beyond these was not looked at")
+            mistakes.append(f"{PREFIX}*: further annotations were not checked")
             break
         known = _BY_KEY.get(key)
         if known is None:

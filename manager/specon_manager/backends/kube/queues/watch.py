@@ -117,7 +117,7 @@ class QueueWatch:
         self._woken.set()
 
     def _objection(self, name: str, info: QueueInfo) -> str:
-        instead = "what was valid before" if name in self._valid else "0 for it"
+        instead = "the last valid quota" if name in self._valid else "0 for it"
         return f"{'; '.join(info.problems)}: {instead} counts"
 
 
