@@ -29,7 +29,7 @@ from specon_manager.model.snapshot import Snapshot
 _LEAST_QUOTA: Final = 0.01
 """Of a kind of which a queue has no quota, it counts as having this part of all: what it borrows is dear."""
 _TRIED: Final = 64
-"""Jobs of one queue that are tried when what is free is shared out."""
+"""Jobs of one queue that are tried when the free room is shared out."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ def _not_running(job: Job, snapshot: Snapshot) -> str:
 
 
 def _explain_unsaved(job: Job, savers: Iterable[Replica]) -> str | None:
-    """Return why what was saved does not permit an end."""
+    """Return why the checkpoints do not permit an end."""
     steps, savers = set[int](), list(savers)
     if not savers:
         return "none of its workers runs that saves"
@@ -103,7 +103,7 @@ def _about(replica: Replica, snapshot: Snapshot) -> list[Replica]:
 
 
 def _savers(replica: Replica, snapshot: Snapshot) -> list[Replica]:
-    """Return those whose checkpoints stand for what is restarted."""
+    """Return those whose checkpoints stand for the restarted replicas."""
     job = snapshot.jobs[replica.job]
     if not _whole(job):
         return [replica]

@@ -150,4 +150,4 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 Step = tuple[State, list[Action]]
-"""What a part of `step` returns: the state afterwards, and what is ordered."""
+"""What a part of `step` returns: the state afterwards, and the orders."""

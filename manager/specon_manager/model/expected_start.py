@@ -21,10 +21,10 @@ class ExpectedStart(Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why it is not known."""
     assumptions: tuple[str, ...] = ()
-    """What is taken for granted, in words, and on what the remaining times of jobs rest."""
+    """The assumptions, in words, and the basis of the remaining times of jobs."""
 
     def after(self, seconds: float) -> "ExpectedStart":
-        """Return the same, told so many seconds later: what is over by then counts as now."""
+        """Return the same, told so many seconds later: a moment that is past by then counts as now."""
         if self.earliest_seconds is None:
             return self
         return msgspec.structs.replace(

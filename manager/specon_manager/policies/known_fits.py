@@ -1,4 +1,4 @@
-"""Which nodes have room for something: what was found once narrows what is looked for next."""
+"""Which nodes have room for something: an earlier answer narrows the next search."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,13 +9,13 @@ _FEW: Final = 1 / 16
 """Of the nodes: those that have room for something are remembered where they are no more."""
 _REMEMBERED: Final = 16
 _APART: Final = 64
-"""So many nodes that got more are named apart from what is remembered."""
+"""So many nodes that got more are named apart from the remembered ones."""
 
 
 class KnownFits:
     """Of amounts that were looked for, the nodes that had at least as much left, as long as those are few.
 
-    What is as large in every respect has room on those alone, and on the ones that got more since.
+    An amount as large in every respect has room on those alone, and on the ones that got more since.
     """
 
     def __init__(self, nodes: int, rank: Mapping[str, int]) -> None:

@@ -26,7 +26,7 @@ class TurnOrder:
     """Orders jobs; one of which nothing is known yet is tried for a while, unless others are over soon."""
 
     def __init__(self, expected: Expectation, settings: OrderSettings) -> None:
-        """Take what is expected of jobs."""
+        """Take the expectations of jobs."""
         self._expected, self._settings = expected, settings
 
     def key(self, job: Job, *, has_it: bool, tries: bool = True) -> tuple[float, int, str]:

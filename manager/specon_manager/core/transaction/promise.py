@@ -1,4 +1,4 @@
-"""What a checkpoint promises of the steps after a resume, and whether what is seen keeps it."""
+"""What a checkpoint promises of the steps after a resume, and whether the observed steps keep it."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ def promised_step(witness: Witness) -> int | None:
     """Return the step after which it has to continue, as its log counts; None where nothing is promised.
 
     A checkpoint that was made after it was asked for holds what its log named then. Where its own step is
-    far from that, the two do not count the same (epochs and steps), and the log's is what is compared.
+    far from that, the two do not count the same (epochs and steps), and the log's is compared.
     """
     saved, asked = witness.checkpoint, witness.asked_step
     if saved is None:
