@@ -13,7 +13,7 @@ from specon_sidecar.wire import Acknowledgement, Report
 
 
 class ManagerStarted(Struct, frozen=True, tag=True):
-    """A manager took over this state, perhaps with new settings: it orders again the transactions in flight."""
+    """A manager took over this state, perhaps with new settings; it repeats the orders in flight."""
 
     manager: str
     settings: Settings

@@ -198,7 +198,7 @@ class Placements:
         return tuple(sorted(there, key=ready.__getitem__))
 
     def place(self, replica: Replica) -> str | None:
-        """Return the node on which the replica holds room, or will when its transaction in flight has succeeded."""
+        """Return the node on which the replica holds room, or will when its transaction has succeeded."""
         transaction = self.moving.get(replica.name)
         if transaction is not None and (node := transaction.wanted.get(replica.name)):
             return node

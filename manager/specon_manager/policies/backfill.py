@@ -51,8 +51,9 @@ def fill(  # noqa: C901, PLR0917  (one pass over the queue, and what a policy ma
     """Start every job that fits, in this order, and return who does not.
 
     `strand` is told at once of each job that does not, with the replicas placed before it: room that it
-    reserves is not given to those who come after. `choose` may take room for a job, where it has reasons of its own.
-    `waits` says of a gang whether it had better wait than start with so few workers beside its servers.
+    reserves is not given to those who come after. `choose` may take room for a job, where it has reasons of
+    its own. `waits` says of a gang whether it had better wait than start with so few workers beside its
+    servers.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is

@@ -195,7 +195,7 @@ class _Call:
     def _room_for(self, spec: JobSpec) -> tuple[list[Replica], Mapping[str, str]] | None:
         """Return the workers that must end so that a gang has room, and where it then goes; None: too few.
 
-        Workers that already leave are counted first, and may be enough. Else the gang gets one node, if one is
+        Workers already leaving are counted first, and may be enough. Else the gang gets one node, if one is
         large enough to hold it at all: victims that shrink so that a gang can be torn apart lose more than it
         gains.
         """

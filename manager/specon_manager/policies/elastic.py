@@ -194,8 +194,8 @@ def make_room(
 ) -> tuple[list[Replica], Mapping[str, str]] | None:
     """Return which workers must end so that a gang has room, and where it then goes; None: none suffice.
 
-    Workers that already leave are counted first, so the answer may name no worker. The candidates give one worker
-    after the other, in their order; a worker that turns out not to be needed stays.
+    Workers already leaving are counted first, so the answer may name no worker. The candidates give one
+    worker after the other, in their order; a worker that turns out not to be needed stays.
     """
     idle = books.idle_soon()
     if (placement := place(spec, idle)) is not None:

@@ -51,7 +51,7 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 2.0
     """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""
     probe_seconds: Seconds = 30.0
-    """How long a job that shares processors is served first, so that its sidecar learns the remaining work."""
+    """How long a job that shares processors is served first, so that its sidecar learns its work."""
     probe_rank: Seconds = 100.0
     """How much it counts as having left meanwhile, seconds: who has less continues before it."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02

@@ -97,7 +97,7 @@ class FormerMetrics:
             self._expect(transaction.purpose)
 
     def count(self, flying: Collection[Transaction], now: float) -> None:
-        """Set the gauges to what is in flight."""
+        """Set the gauges to the transactions in flight."""
         moves = [each for each in flying if each.kind is Kind.MOVE]
         states = Count(each.state for each in moves)
         for state in _FLYING:

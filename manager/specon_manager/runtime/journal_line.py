@@ -46,7 +46,7 @@ Line = Begin | Step
 
 
 class BadLineError(Exception):
-    """A line that is not what was written; the text says in what."""
+    """A damaged line; the text says how it is."""
 
 
 class OtherVersionError(BadLineError):
@@ -54,7 +54,7 @@ class OtherVersionError(BadLineError):
 
 
 class _Head(Struct):
-    """What is looked at before anything else of a first line."""
+    """The fields read before anything else of a first line."""
 
     type: str = ""
     schema: int | None = None
@@ -85,7 +85,7 @@ def schema_of(line: bytes) -> int | None:
 
 
 def open_line(line: bytes, before: int, *, first: bool) -> Line:
-    """Return what a line says; raises BadLineError where it is not what was written there."""
+    """Return what a line says; raises BadLineError where it is damaged."""
     head = _head(line) if first else None
     if head is not None and head.schema is not None and head.schema != SCHEMA:
         check_seal(line, before, needed=False)

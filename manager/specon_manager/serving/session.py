@@ -85,7 +85,7 @@ class Host(Protocol):
         ...
 
     async def work(self, session: "LocalSession") -> None:
-        """Do what is to be done beside the manager."""
+        """Do the work beside the manager."""
         ...
 
     async def end(self) -> None:

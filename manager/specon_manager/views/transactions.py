@@ -96,7 +96,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """Whether what was wanted is how it is."""
+        """Whether the goal has been reached."""
         return self.state == str(TransactionState.SUCCEEDED)
 
     @property
@@ -221,7 +221,7 @@ def choose_rows(
     namespace: str | None = None,
     ended: bool = True,
 ) -> list[TransactionRow]:
-    """Return the moves, what is none, or (None) all; of a job, of a namespace; perhaps those not ended."""
+    """Return the moves, the other ones, or (None) all; of a job, of a namespace; perhaps those not ended."""
     home = None if namespace is None else f"{namespace}/"
     return [
         row

@@ -82,7 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def check_timeout(seconds: float) -> None:
-    """Raise UsageError for what is no time to wait for."""
+    """Raise UsageError for a time that is not above 0."""
     if not seconds > 0:
         raise UsageError(f"--timeout: {seconds:g} is not a number of seconds above 0")
 
@@ -108,7 +108,7 @@ async def _ask_only(remote: Remote, arguments: argparse.Namespace) -> int:
 
 
 def _members(state: State, wanted: Wanted) -> tuple[str, ...]:
-    """Return the replicas that a decision on what is wanted may be about: all of its job."""
+    """Return the replicas that a decision on the request may be about: all of its job."""
     return state.jobs[wanted.job].spec.replicas if wanted.job in state.jobs else ()
 
 

@@ -1,4 +1,4 @@
-"""`specon doctor`: says what is wrong with a job, a job file or a manager, the likeliest first."""
+"""`specon doctor`: lists the faults of a job, a job file or a manager, the likeliest first."""
 
 import argparse
 import importlib.metadata

@@ -19,7 +19,7 @@ _HERE: Final = {"python": "python3"}
 
 
 def check_job_file(path: Path, nodes: Sequence[VirtualNode]) -> Iterator[Finding]:
-    """Yield what is wrong with a job file on this machine; raises UsageError where it cannot be read."""
+    """Yield the mistakes of a job file on this machine; raises UsageError where it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -98,7 +98,7 @@ class _Screen:
 
     async def run(self) -> int:
         """Show until q is pressed."""
-        self._view = await self._remote.view()  # what is wrong from the start is said, not shown
+        self._view = await self._remote.view()  # trouble from the start is raised, not shown
         with Live(console=self._console, screen=True, auto_refresh=False) as live, keys_to(self._key) as keys:
             looking = asyncio.create_task(self._look())
             try:
@@ -138,7 +138,7 @@ class _Screen:
             self._top(0), sort=self._sort, reverse=self._reverse, trouble=self._trouble, keys=keys
         )
         above = sum(len(line.wrap(self._console, self._console.width)) for line in lines)
-        room = max(1, self._console.height - above - 2)  # the table's heading, and what is left out
+        room = max(1, self._console.height - above - 2)  # the table's heading, and the count of rows left out
         most = min(room, self._arguments.limit or room)
         return Group(*lines, table(self._top(most), self._console.width))
 

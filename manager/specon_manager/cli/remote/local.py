@@ -133,7 +133,7 @@ class LocalRemote:
         return None
 
     async def evidence(self) -> Mapping[str, bytes]:
-        """Return what is in the directory; a manager that does not answer is said so."""
+        """Return the evidence of the directory; a file NAME.missing says why a manager did not answer."""
         files: dict[str, bytes] = {}
         for name, path in (("state.json", "/v1/state"), ("metrics.txt", "/metrics")):
             try:

@@ -20,7 +20,7 @@ Results are also written as JSON, for other programs. A file holds one object:
   `average_completion` and `makespan`, which are like each `completion` an object of `first`, `second`,
   `seconds` and `percent`
 
-All times are in seconds, those of a run since its begin. What is not known is null. Times of a comparison
+All times are in seconds, those of a run since its begin. An unknown value is null. Times of a comparison
 that is `normalised` are of a machine that nobody else uses: what others took meanwhile is taken out.
 """
 

@@ -115,7 +115,7 @@ def _write(arguments: argparse.Namespace, runs: Sequence[RunResult], console: "C
 
 
 def _file(arguments: argparse.Namespace) -> JobFile:
-    """Return what is to be run; raises UsageError for flags that do not go together."""
+    """Return the jobs to run; raises UsageError for flags that do not go together."""
     if arguments.scenario is not None:
         for name, given in (
             ("--jobs", arguments.jobs is not None),
