@@ -65,7 +65,7 @@ class Stage:
     def until(self, holds: Callable[[Noticed], bool], *, still: bool = True) -> Noticed:
         """Wait until something holds, and (`still`) nothing new was told for a while.
 
-        The blocks in what is returned are the longest meanwhile. Raises TimeoutError.
+        The blocks in the returned value are the longest meanwhile. Raises TimeoutError.
         """
         ends = time.monotonic() + _LONGEST
         longest = cpu = collection = 0.0

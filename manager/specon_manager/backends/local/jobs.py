@@ -110,7 +110,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
     on_hang: Literal["report", "restart"] = "report"
-    """What is done where its steps stop while its processes wait."""
+    """The reaction where its steps stop while its processes wait."""
     grace_seconds: Annotated[float, Meta(ge=0, le=86400)] = 30.0
     migrate: bool = True
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
@@ -159,7 +159,7 @@ class JobFile(Struct, frozen=True, kw_only=True):
 
 
 class JobFileError(ValueError):
-    """A job file that cannot be used; `mistakes` names each field with what is wrong."""
+    """A job file that cannot be used; `mistakes` names each field with its mistake."""
 
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))

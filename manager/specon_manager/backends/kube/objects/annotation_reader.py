@@ -89,7 +89,7 @@ def _read_values(annotations: tuple[tuple[str, str], ...]) -> Options:
 
 
 def _too_much(annotations: Mapping[Any, Any], ours: Sequence[str]) -> list[str]:
-    """Name what is too much to be looked at any closer, or no text at all."""
+    """Name annotations that are too large to be read any closer, or no text at all."""
     if len(ours) > MOST:
         return [f"{PREFIX}*: there are {len(ours)} annotations that begin so, more than {MOST}"]
     for key in ours:

@@ -53,7 +53,7 @@ _VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that co
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is watched, and how often what cannot be watched is read."""
+    """The watched resources, and how often those that cannot be watched are read."""
 
     namespaces: tuple[str, ...] = ()
     """Where pods are managed; none: everywhere. Pods elsewhere count as what they request."""
