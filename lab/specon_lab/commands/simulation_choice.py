@@ -1,4 +1,4 @@
-"""The choice of simulations, read from the command line: policies with parameters, and the owner's settings."""
+"""The simulations, read from the command line: policies with parameters, and the owner's settings."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -39,7 +39,7 @@ class Feasibility:
 
 
 def _times(asked: Resources, room: Resources, most: int) -> int:
-    """Return how many of the requested replicas fit into the room, `most` where no end is in sight."""
+    """Return how many times the amount fits into the room, `most` where no end is in sight."""
     pairs = ((asked.cpu, room.cpu), (asked.memory, room.memory), (asked.gpu, room.gpu))
     return min([most, *(int(have / want + 1e-9) for want, have in pairs if want > 0)])
 

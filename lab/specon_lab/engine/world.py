@@ -30,7 +30,7 @@ class SimulatedNode:
     incarnations: "dict[str, Incarnation]" = field(default_factory=dict)
     """By replica."""
     held: float = 0.0
-    """Of `amount`, by replica on it."""
+    """Of `amount`, by all replicas on it."""
     used: float = 0.0
     """Of `amount`, by what trains."""
     reserved: float = 0.0
@@ -187,7 +187,7 @@ class World:
             self.resettled[node] = None
 
     def remove(self, incarnation: Incarnation) -> None:
-        """Take replicas that are gone off their nodes."""
+        """Take an incarnation that is gone off its node."""
         node, job = incarnation.node, incarnation.job
         self.stop_training(incarnation)
         del node.incarnations[incarnation.replica]

@@ -1,6 +1,6 @@
 """From a manager's state to a simulation of the rest, and what a policy would do at once. Pure.
 
-Nobody knows how long jobs still train; what is taken for it rests on estimates, and each says on which:
+Nobody knows how long jobs still train; the forecast rests on estimates, and each names its basis:
 
 - `measured`: steps and pace that its sidecar reports;
 - `declared`: what its owner said, less what it has trained;
@@ -139,7 +139,7 @@ def verdicts_now(
     a parameter that is not known.
     """
     known = policy_named(policy)
-    # The answer names the orders that would be given, also where the manager gives none.
+    # The question is which orders would be given: a dry run would give none.
     asked = msgspec.structs.replace(state.settings, policy=policy, parameters=parameters, dry_run=False)
     state = msgspec.structs.replace(state.flatten(), settings=asked)
     if known.clairvoyant:

@@ -1,4 +1,4 @@
-"""Possible worlds: the same state, with remaining times and newcomers drawn from the present knowledge. Pure."""
+"""Possible worlds: the same state, with remaining times and newcomers drawn from present knowledge. Pure."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property

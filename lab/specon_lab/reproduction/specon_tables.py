@@ -83,7 +83,7 @@ def moves(run: Measures, baseline: Measures) -> float | None:
 
 
 GAINS: Final = frozenset({average_reduction, makespan_reduction, best})
-"""Figures that must be above zero, else they are no gain."""
+"""Figures that must be above zero to count as a gain."""
 DERIVED: Final = frozenset({average_seconds, makespan_seconds})
 """What follows from the runs without moves, to which the durations are fitted, and the reduction."""
 _DERIVED: Final = "follows from the fitted runs and the reduction"

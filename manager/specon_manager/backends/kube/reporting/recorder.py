@@ -88,7 +88,7 @@ class Recorder:
         self._woken.set()
 
     async def run(self) -> None:
-        """Write what is queued until cancelled; an event that is not taken is not written again."""
+        """Write queued events until cancelled; an event that is not taken is not written again."""
         while True:
             await self._woken.wait()
             self._woken.clear()
