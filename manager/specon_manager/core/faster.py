@@ -212,7 +212,7 @@ def _recall(job: Job, state: State) -> Objection | None:
         return Objection(Refusal.NO_GAIN, text)
     for name in _on_trial(state):
         if state.jobs[name].pace_kind == job.pace_kind:
-            text = f"{name} of the same kind was moved for this, and it is measured first what that brought"
+            text = f"{name} of the same kind was moved for this: its gain is measured first"
             return Objection(Refusal.COOLDOWN, text)
     return None
 

@@ -176,7 +176,7 @@ def _object_closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
         other = snapshot.jobs[name]
         if other.spec.queue == job.spec.queue and starves(other, snapshot):
             waits = snapshot.now - other.queued_at
-            text = f"what becomes free of queue {job.spec.queue} is for {name}, which waits for {waits:.0f} s"
+            text = f"free quota of queue {job.spec.queue} is for {name}, which waits for {waits:.0f} s"
             return Objection(Refusal.STARVATION, text)
     return None
 

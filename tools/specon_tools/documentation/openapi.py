@@ -34,7 +34,7 @@ _PROBLEMS: Final = {
     403: "The token is not that of this incarnation, or not the owner's; or it may not be done here.",
     404: "There is no such request, or it is not done here.",
     408: "The body was not there in time; the connection is closed.",
-    409: "It speaks against it what the error says.",
+    409: "There is an objection; the error names it.",
     410: "This incarnation is over: nothing more is to be sent for it.",
     413: "The body is too long.",
     422: "The request is wrong; the error names the field.",

@@ -170,7 +170,7 @@ SCHEDULING: Final = Dashboard(
             ),
         ),
         PanelRow(
-            "What hinders",
+            "Obstacles",
             (
                 Panel(
                     title="Stuck",

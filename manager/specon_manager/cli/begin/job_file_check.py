@@ -101,7 +101,7 @@ def _of_script(job: LocalJob, path: Path) -> Iterator[Finding]:
             about=job.name,
             what="instrument is true, and no framework is seen that the helper knows",
             evidence=evidence,
-            advice="right where what it imports imports one; else name log and checkpoint_path",
+            advice="right if one of its imports imports a framework; else name log and checkpoint_path",
             wrong=False,
         )
 

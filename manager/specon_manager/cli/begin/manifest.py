@@ -193,7 +193,7 @@ def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool
         why = "the command writes it there" + (", which is where it is looked for anyway" if usual else "")
         yield ProposedLine(key="log-path", value=path, why=why)
     elif not instrumented:
-        why = "no file is named in the command: what it prints is read, where the cluster's owner allows that"
+        why = "no file is named in the command: its output is read, where the cluster's owner allows that"
         yield ProposedLine(key="log-path", value="stdout", why=why)
 
 
@@ -246,7 +246,7 @@ def _remarks(
 ) -> Iterator[str]:
     """Yield the answer of admission to the pod with these lines, and the parts not looked at."""
     if script is None and name:
-        yield f"{name} was not found beside the manifest: what it imports is not known"
+        yield f"{name} was not found beside the manifest: its imports are not known"
     annotations = {**own, **{line.key: line.value for line in lines if line.sure}}
     try:
         options = read_options(annotations)

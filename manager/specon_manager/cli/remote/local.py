@@ -152,7 +152,7 @@ class LocalRemote:
         try:
             return json.loads(content)
         except ValueError as error:
-            raise UsageError(f"what answers at {self._address.url} is no manager: {error}") from error
+            raise UsageError(f"the server at {self._address.url} is no manager: {error}") from error
 
     async def _fetch(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         """Return an answer; raises RequestRefusedError for 409, else UsageError where it is none."""

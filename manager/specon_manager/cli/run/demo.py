@@ -131,7 +131,7 @@ def _file(arguments: argparse.Namespace) -> JobFile:
     if arguments.policy is not None:
         file = with_policy(file, arguments.policy)
     if arguments.compare and arguments.scenario is None and file.settings.policy == BASELINE:
-        raise UsageError(f"--compare: {BASELINE} is what another policy is compared with")
+        raise UsageError(f"--compare: other policies are compared with {BASELINE}: name another one")
     return file
 
 

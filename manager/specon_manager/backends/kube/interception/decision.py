@@ -76,7 +76,7 @@ def review(eviction: Eviction, known: Situation, now: float) -> Answer:
     if known.own_user and eviction.user == known.own_user:
         return SILENT
     if former is not None and not eviction.uid and _is_namesake(pod, former, known, now):
-        words = f"pods {eviction.name!r} not found: what had this name was moved off {former.leave}"
+        words = f"pods {eviction.name!r} not found: the pod of this name was moved off {former.leave}"
         return Answer(verdict="gone", words=words)
     if pod is None or not pod.replica:
         return SILENT

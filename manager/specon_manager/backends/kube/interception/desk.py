@@ -233,5 +233,5 @@ class Desk:
                 user = mapping(mapping(told.get("status")).get("userInfo")).get("username")
                 self._own_user = str(user or "")
             except (ApiError, ApiUnavailableError) as error:
-                _log.warning("evictions pass, for who evicts as the manager is not known: %s", error)
+                _log.warning("evictions pass, for the manager's own user is not known: %s", error)
                 await self._sleep(_RETRY_SECONDS)

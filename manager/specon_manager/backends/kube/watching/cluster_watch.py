@@ -335,7 +335,7 @@ class ClusterWatch:
                     trouble = False
             except (ApiError, ApiUnavailableError) as error:
                 if not trouble:
-                    _log.warning("what nodes use cannot be read, their requests count instead: %s", error)
+                    _log.warning("the use of nodes cannot be read, their requests count instead: %s", error)
                 trouble = True
                 self.nodes.measured({})
                 self._woken.set()
