@@ -152,8 +152,8 @@ def _is_idle(state: State, job: Job) -> bool:
 def _put_back(state: State, job: Job, now: float) -> Step:
     """Let a gang wait again as a whole, from its checkpoint, of which a part is missing for too long.
 
-    Not one that trains on without that part, nor one that only its owner lets run: the room of the
-    missing part is let go.
+    A gang that trains on without that part is left alone. A gang that only its owner lets run gives up the
+    room of the missing part.
     """
     since, longest = torn_since(state, job), state.settings.deadlines.ready
     if since is None or now - since < longest:

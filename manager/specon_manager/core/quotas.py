@@ -159,7 +159,7 @@ def queue_of(job: Job) -> str:
 
 
 def fit_quota(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Proposal, Objection | None]:
-    """Return the proposal with as many workers as the quota has room for, and the objection to it even so.
+    """Return the proposal with as many workers as the quota has room for, and the objection that remains.
 
     A policy knows no quotas: a job of which the smallest gang is within its quota is admitted with fewer
     workers than proposed, those with the lowest indices, and grows by fewer.

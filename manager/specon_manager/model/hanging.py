@@ -21,8 +21,8 @@ def hung_replicas(snapshot: Snapshot) -> tuple[Replica, ...]:
 def hangs(replica: Replica, snapshot: Snapshot) -> bool:
     """Whether a replica hangs, and nothing that is known explains that its steps stopped.
 
-    A replica that waits for a missing member of its gang does not hang; nor does one that is about to end or
-    has just come, or a gang of which another member trains on.
+    A replica that waits for a missing member of its gang does not hang. Neither does one that is about to end
+    or has just started, or one with another member of its gang that still trains.
     """
     if not _suspect(replica) or replica.leaving is not None:
         return False

@@ -15,7 +15,7 @@ _APART: Final = 64
 class KnownFits:
     """Of amounts that were looked for, the nodes that had at least as much left, as long as those are few.
 
-    An amount as large in every respect has room on those alone, and on the ones that got more since.
+    An amount that is as large in every respect fits only there, and on nodes that got more room since.
     """
 
     def __init__(self, nodes: int, rank: Mapping[str, int]) -> None:

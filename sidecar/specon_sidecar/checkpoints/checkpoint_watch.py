@@ -1,4 +1,4 @@
-"""Which checkpoints of the trainer are complete: compares present files with earlier ones.
+"""Finds the complete checkpoints of the trainer: compares what is there now with what was there before.
 
 A checkpoint counts as complete when its declared marker is there, or when a rename made it visible, or when
 nothing of it changed for the settle time; and, whatever else says so, when it lacks nothing that its format

@@ -87,8 +87,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
 def surest(limit: float) -> float:
     """Return the highest confidence that any curve can reach for a limit, a share of the gain so far.
 
-    That of a curve of which nothing at all is to come, at the end of its job: an expectation is never as
-    certain as a measurement.
+    A curve without any gain ahead has it, at the end of its job: an expected value is never as certain as a
+    measured one.
     """
     return _within(limit, 0.0, _SPREAD)
 

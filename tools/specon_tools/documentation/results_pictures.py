@@ -28,7 +28,7 @@ _STYLE: Final = (
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """A picture: its table, rows and columns."""
+    """One picture, and the table that it shows."""
 
     page: str
     """Below docs/results, without its ending."""

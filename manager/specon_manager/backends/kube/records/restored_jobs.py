@@ -95,9 +95,9 @@ def jobs_of(
 ) -> tuple[dict[str, Job], dict[str, Replica]]:
     """Return all jobs in the order in which they were submitted, and all replicas as their TrainingJobs say.
 
-    `written` is when each replica was written down, `known` what its TrainingProgress says; `apart` are those
-    of which a Migration says where they stand. The descriptions come from the owners: until then no replica
-    is moved, but by a transaction in flight.
+    `written` is when each replica was written down, `known` what its TrainingProgress says; `apart` are the
+    replicas whose place is in a Migration. The descriptions come from the owners: until then only a change
+    that is in flight moves a replica.
     """
     found, jobs = dict(replicas), dict[str, Job]()
     of_job: dict[str, list[str]] = {}
