@@ -111,7 +111,7 @@ def rank(remaining: float, part: float | None, weight: float) -> float:
 
 
 class Prospects:
-    """The jobs that occupy nodes: those whose remaining work was measured, and the others.
+    """The jobs that occupy nodes: those with a measured rest, and the others.
 
     What sidecars say is looked at when somebody asks for it: between two Ticks most of them report, and where
     no job waits nobody asks.
@@ -140,7 +140,7 @@ class Prospects:
         self._works: Falling[Prospect] = Falling({}, {})
         """Those of whom it was measured, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
-        """The elastic ones of them, by remaining work."""
+        """The elastic jobs among them, by what is left."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
         """Of which jobs something is known that these three do not tell yet; None: of many."""

@@ -63,7 +63,7 @@ class _Peer(Struct, eq=False):
 
 
 class Hook:
-    """The sidecar's end: who is there, the requests to each, and the answers."""
+    """The sidecar's end: the connected ranks, what each was asked, and their answers."""
 
     def __init__(self, path: Path, listener: Listener, clock: Time) -> None:
         """Prepare to listen at `path`; nobody listens yet."""

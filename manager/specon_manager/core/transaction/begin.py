@@ -171,7 +171,7 @@ def _witnesses(
     after: Mapping[str, str],
     replicas: Mapping[str, Replica],
 ) -> dict[str, Witness]:
-    """Return whose checkpoints stand for the ends: those that save for all, or each by itself."""
+    """Return the replicas whose checkpoints count for the ones that end: the savers, or each for itself."""
     workers = job.spec.worker_names
     if isinstance(proposal, AdmitGang):
         return {}
