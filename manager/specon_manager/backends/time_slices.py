@@ -25,8 +25,8 @@ def ends_none(replica: str) -> bool:
 def is_beginning(job: Job, state: State, now: float) -> bool:
     """Whether a job loads, or has made so few steps that nobody knows yet what it has left.
 
-    In the turns that are left to a newcomer its sidecar would learn that after minutes, and the policy with it.
-    A log that names no total never tells.
+    In the short turns of a newcomer its sidecar would need minutes to learn that. A log without a total never
+    tells, so a job with such a log has turns from its first sample on.
     """
     since = job.trains_since
     if since is None or now - since > LONGEST_BEGINNING:

@@ -26,7 +26,9 @@ _LOOKED_AT: Final = 16
 """Replicas that are judged in one Tick."""
 _DEVICE: Final = "device-taint"
 _warned: Final = Chosen[Node](lambda node: bool(node.warned))
-_warned_alone: Final = Chosen[Replica](lambda replica: _warning_of(replica) is not None)
+_warned_alone: Final = Chosen[Replica](
+    lambda replica: replica.warned is not None and _warning_of(replica) is not None
+)
 _WORDS: Final = {
     "annotation": "its maintenance is announced",
     "cordon": "it is cordoned",

@@ -134,7 +134,8 @@ def _owners_told_again(state: State, now: float) -> Step:
 
 def _may_be_told(job: Job) -> bool:
     """Whether the owner of a job may have to be told once more that it may run."""
-    return job.owned and (job.release_due is not None or (job.spec.held and job.admitted))
+    # Asked of every job by the first Tick: few are held, and fewer still wait for their owner.
+    return (job.release_due is not None or (job.admitted and job.spec.held)) and job.owned
 
 
 _tended: Final = Chosen(_may_be_told)

@@ -7,6 +7,7 @@ from typing import Final
 
 from specon_manager.model.census import NOBODY, Census, take_census
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served
+from specon_manager.model.constraints import ANYWHERE
 from specon_manager.model.members import Members, OnNode
 from specon_manager.model.paces import KindPaces
 from specon_manager.model.queues import Queue
@@ -246,8 +247,10 @@ def _is_particular(job: Job) -> bool:
         len(spec.replicas) != 1
         or spec.checkpointing == "none"
         or not spec.migratable
-        or bool(spec.immovable or job.dropped or bound.selector or bound.terms or bound.volumes)
         or spec.share != "none"
+        or bool(spec.immovable or job.dropped)
+        # Most jobs may run anywhere: the first Tick asks all of them.
+        or (bound is not ANYWHERE and bool(bound.selector or bound.terms or bound.volumes))
     )
 
 

@@ -52,7 +52,7 @@ def positions(records: Mapping[str, V]) -> Positions:
     for each in _compared:
         if each.after is records and each.positions:
             return each.positions[-1][1]
-    position = {name: number for number, name in enumerate(records)}
+    position = {name: number for number, name in enumerate(flat(records))}
     _numbered.append((records, position))
     return position
 
@@ -148,22 +148,25 @@ class Chosen(Generic[V]):
         last = self._last
         if last is not None and last[0] is records:
             return last[2]
-        rule = self._rule
         found = None if last is None else renew(last[0], last[1], records)
         if last is None or found is None:
             position = positions(records)
-            names = tuple(name for name, record in records.items() if rule(record))
+            names = self._choose(records)
         elif 2 * len(found[1]) > len(records):
             # Most sidecars have reported: it is quicker to look at every record.
             position = found[0]
-            names = tuple(name for name, record in records.items() if rule(record))
+            names = self._choose(records)
         else:
             position, changed = found
             apart = set(changed)
-            more = (name for name in apart if name in records and rule(records[name]))
+            more = (name for name in apart if name in records and self._rule(records[name]))
             names = merge_names(last[2], apart, more, position.__getitem__)
         self._last = records, position, names
         return names
+
+    def _choose(self, records: Mapping[str, V]) -> tuple[str, ...]:
+        whole = flat(records)
+        return tuple(compress(whole, map(self._rule, whole.values())))
 
 
 class Tally(Generic[V, K]):

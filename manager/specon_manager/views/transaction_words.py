@@ -2,6 +2,7 @@
 
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.transactions import TransactionRow
+from specon_manager.views.words import QUEUED
 from specon_sidecar.counts import format_count
 
 
@@ -15,7 +16,7 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
         text += f", stuck: {row.stuck}"
     if row.awaited:
         until = f", until {row.deadline} at most" if row.deadline else ""
-        text += f", waits for {row.awaited}{until}"
+        text += f", {_waits(row)}{until}"
     text += f": {row.reason}" if row.reason else ""
     facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
     facts += [f"{format_count(row.steps_lost, 'step')} lost"] if row.steps_lost else []
@@ -31,9 +32,14 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
 def why(row: TransactionRow) -> str:
     """Return, for the last column of a list, what stands in the way, the reason, and what came of it."""
     parts = [f"stuck: {row.stuck}"] if row.stuck else []
-    parts += [f"waits for {row.awaited}"] if row.awaited else []
+    parts += [_waits(row)] if row.awaited else []
     parts += [row.reason] if row.reason else []
     return printable("; ".join(parts) + (f" [{row.note}]" if row.note else ""))
+
+
+def _waits(row: TransactionRow) -> str:
+    """Return why a request waits, which is a sentence, or the thing that a transaction waits for."""
+    return f"waits: {row.awaited}" if row.state == QUEUED else f"waits for {row.awaited}"
 
 
 def killed_words(count: int) -> str:

@@ -196,7 +196,7 @@ def test_moves_that_wait_are_listed_as_queued(typed):
         "all 3 replicas: node-0 -> node-1",
         "others move",
     )
-    assert "waits for others move" in " ".join(typed(state, "moves").split())
+    assert "waits: others move" in " ".join(typed(state, "moves").split())
     assert [row["id"] for row in in_json(typed, state, "changes")["changes"]] == ["change-1"]
     assert "1 queued; 1 job waits" in typed(state, "top")
 

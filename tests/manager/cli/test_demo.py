@@ -56,7 +56,7 @@ def test_the_jobs_of_a_scenario_want_more_than_there_is(scenario):
         ).cpu
         for spec in specs
     ]
-    room = sum(node.capacity for node in scenarios.nodes())
+    room = sum(node.capacity for node in scenarios.nodes(scenario))
     most = sum(total([spec.requests_of(name) for name in spec.replicas]).cpu for spec in specs)
     assert max(asked) <= room < most
     assert [job.submit_at for job in file.jobs] == sorted(job.submit_at for job in file.jobs)
@@ -82,7 +82,7 @@ def test_the_gangs_of_a_scenario_have_room_together_and_not_on_one_node():
     file = read_job_file(scenarios.file_of("gang", samples_directory()).read_text())
     specs = [job_spec(job) for job in file.jobs]
     amounts = [sum(spec.requests_of(name).cpu for name in spec.replicas) for spec in specs]
-    assert sum(amounts) == sum(node.capacity for node in scenarios.nodes())
+    assert sum(amounts) == sum(node.capacity for node in scenarios.nodes("gang"))
     assert file.settings.defragment == "on"
     assert all(spec.coupled and spec.checkpointing == "asked" for spec in specs)
 
@@ -92,7 +92,7 @@ def test_a_gang_of_a_scenario_is_spread_at_first_and_has_room_on_one_node_later(
     file = read_job_file(scenarios.file_of("gather", samples_directory()).read_text())
     compact, long, small, spread = (job_spec(job) for job in file.jobs)
     taken = [sum(spec.requests_of(name).cpu for name in spec.replicas) for spec in (compact, small)]
-    room = scenarios.nodes()[0].capacity
+    room = scenarios.nodes("gather")[0].capacity
     each = spread.requests_of(spread.replicas[0]).cpu
     assert room - sum(taken) == room - long.requests.cpu == each
     assert file.settings.defragment == "on"

@@ -98,7 +98,7 @@ async def test_a_request_that_waits_can_be_withdrawn(remote, capsys):
     assert await run(migrate, remote, second) == 0
     said = capsys.readouterr().out
     assert "request-1" in said
-    assert "waits for 1 move is in flight" in said
+    assert "waits: 1 move is in flight" in said
     assert "specon migrate --cancel request-1 withdraws it" in said
     assert await run(migrate, remote, "--cancel", "request-1") == 0
     assert f"request-1 is withdrawn: {second} stays where it is" in capsys.readouterr().out

@@ -281,8 +281,15 @@ def test_a_preemption_is_shown_when_both_jobs_succeed(two):
 
 def test_nodes_of_a_scenario_hold_one_processor_each():
     """On any machine: what the jobs reserve fills them."""
-    nodes = scenarios.nodes()
+    nodes = scenarios.nodes("gang")
     assert [(node.name, node.capacity, len(node.cpus)) for node in nodes] == [
         ("node-0", 1.0, 1),
         ("node-1", 1.0, 1),
     ]
+
+
+@pytest.mark.parametrize(("cpus", "each"), [({3}, [(3,), (3,)]), ({0, 1, 2, 5}, [(0, 1), (2, 5)])])
+def test_scripts_of_frameworks_share_all_processors(monkeypatch, cpus, each):
+    """They reserve nothing; a machine with one processor has two nodes all the same."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: cpus)
+    assert [node.cpus for node in scenarios.nodes("frameworks")] == each

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specon_manager.cli.output import add_output, to_json
-from specon_manager.cli.remote.state_directories import choose_only, directories_here
+from specon_manager.cli.remote.state_directories import choose_only, directories_here, silence
 from specon_manager.runtime.state_directory import address_and_token
 from specon_manager.usage import UsageError
 
@@ -112,7 +112,8 @@ def _ask(directory: Path, path: str, body: bytes | None = None) -> Any:
     except urllib.error.HTTPError as error:
         raise UsageError(_problem(error)) from error
     except OSError as error:
-        raise UsageError(f"no manager answers at {address.url}: {error}") from error
+        # Of an error of urllib its reason says in words what went wrong.
+        raise UsageError(silence(address.url, getattr(error, "reason", None) or error)) from error
 
 
 def _problem(error: urllib.error.HTTPError) -> str:

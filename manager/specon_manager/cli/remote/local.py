@@ -13,13 +13,14 @@ import msgspec
 from specon_manager.cli.remote.local_evidence import collect_evidence
 from specon_manager.cli.remote.log_end import LogEnd, log_end
 from specon_manager.cli.remote.remote import ReadJournal, Remark, RequestRefusedError, Wanted
+from specon_manager.cli.remote.state_directories import silence
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.transactions import Kind
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
-from specon_manager.runtime.state_directory import Address, address_and_token
+from specon_manager.runtime.state_directory import address_and_token
 from specon_manager.usage import UsageError
 from specon_manager.views.names import job_label, short_name
 from specon_manager.views.queues import queue_rows, waiting_rows
@@ -165,7 +166,8 @@ class LocalRemote:
             ) as answer:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _SilentError(_silent(self._address, error)) from error
+            words = silence(self._address.url, error)
+            raise _SilentError(f"{words} (--context NAME asks a cluster)") from error
         if answer.status < _OK:
             return content
         problem = _problem(content, answer)
@@ -218,11 +220,6 @@ def _recover(directory: Path, read: ReadJournal, silent: UsageError) -> Recovere
     if recovered is None:
         raise silent
     return recovered
-
-
-def _silent(address: Address, error: Exception) -> str:
-    words = str(error) or type(error).__name__
-    return f"no manager answers at {address.url}: {words}; is it still running?"
 
 
 def _problem(content: bytes, answer: aiohttp.ClientResponse) -> str:

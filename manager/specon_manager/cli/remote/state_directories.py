@@ -45,3 +45,9 @@ def _is_live(path: Path) -> bool:
         socket.create_connection(("127.0.0.1", address.port), timeout=_SECONDS).close()
         return True
     return False
+
+
+def silence(url: str, error: object) -> str:
+    """Return that nobody answers where the manager of a state directory was."""
+    words = str(error) or type(error).__name__
+    return f"no manager answers at {url}: {words}; is it still running?"

@@ -138,11 +138,12 @@ def _file(arguments: argparse.Namespace) -> JobFile:
 def _run(
     arguments: argparse.Namespace, file: JobFile, directory: Path, mover: MoveOnce | None = None
 ) -> RunResult:
+    scenario: str | None = arguments.scenario
     options = SessionOptions(
         directory=directory,
         jobs=file.jobs,
         settings=file.settings,
-        nodes=nodes_of_this_machine(arguments.nodes) if arguments.scenario is None else scenarios.nodes(),
+        nodes=nodes_of_this_machine(arguments.nodes) if scenario is None else scenarios.nodes(scenario),
         working_directory=Path.cwd(),
         environment=os.environ,
         samples=samples_directory(),

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.local.nodes import VirtualNode
+from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.run.result import RunResult
 from specon_manager.cli.run.transaction_results import TransactionResult
 from specon_manager.model.actions import FASTER
@@ -119,9 +119,14 @@ def file_of(scenario: str, samples: Path) -> Path:
     return samples / "jobs" / f"{scenario}.yaml"
 
 
-def nodes() -> tuple[VirtualNode, ...]:
-    """Return two nodes on which one processor each may be reserved, on any machine: scenarios fill them."""
+def nodes(scenario: str) -> tuple[VirtualNode, ...]:
+    """Return two nodes on which one processor each may be reserved, on any machine: scenarios fill them.
+
+    Scripts of frameworks reserve nothing, and share all processors: those that train on a GPU start slowly.
+    """
     cpus = sorted(os.sched_getaffinity(0))
+    if scenario == "frameworks" and len(cpus) > 1:
+        return parse_nodes("2", cpus, ())
     return tuple(
         VirtualNode(name=f"node-{index}", cpus=(cpus[min(index, len(cpus) - 1)],), capacity=1.0)
         for index in range(2)
