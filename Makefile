@@ -94,7 +94,7 @@ docs: $(VENV)/.dev  ## write the generated pages and build the site into build/s
 recording: $(VENV)/.dev  ## record the status page while the demo runs, into docs/images (needs Chromium)
 	$(BIN)/python -m specon_tools.recording docs/images $(ARGS)
 
-audit: $(VENV)/.dev $(VENV)/.audit  ## compare what is installed here, and what the images install, with the known vulnerabilities
+audit: $(VENV)/.dev $(VENV)/.audit  ## compare the packages installed here, and those of the images, with the known vulnerabilities
 	@mkdir -p build
 	@# A local version, as builds of PyTorch for one kind of machine have it, is in no database.
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' > build/dependencies.txt
@@ -147,7 +147,7 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --only-binary atheris "atheris>=3" || { echo "atheris cannot be installed: it may have no wheel for $$($(BIN)/python --version) on this machine; make clean, then make fuzz PYTHON=python3.11" >&2; exit 1; }
 	@touch $@
 
-# In an environment of their own: what audits is no part of what is audited.
+# In an environment of their own: the auditing packages are no part of the audited ones.
 $(VENV)/.audit: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m venv $(VENV)/audit

@@ -67,14 +67,14 @@ def former(revision: str, folder: Path) -> Tree:
     venv.create(made, symlinks=True)
     libraries = sysconfig.get_path("purelib", vars={"base": str(made), "platbase": str(made)})
     found = [str(sources / each) for each in _PACKAGES if (sources / each).is_dir()]
-    # A path in a .pth file is taken as it is: what is installed here editably is not found there.
+    # A path in a .pth file is taken as it is: editable installations of here are not found there.
     lines = [*found, sysconfig.get_path("purelib")]
     (Path(libraries) / "former.pth").write_text("".join(f"{line}\n" for line in lines))
     return Tree(sources, str(made / "bin" / "python"))
 
 
 def compare(name: str, trees: tuple[Tree, Tree], pairs: int, flags: Sequence[str]) -> list[dict[str, object]]:
-    """Run both in turns, the former one first; return what is told of each figure that both have."""
+    """Run both in turns, the former one first; return the lines about each figure that both have."""
     runs: tuple[list[Values], list[Values]] = ([], [])
     for number in range(pairs):
         for side in (0, 1) if number % 2 == 0 else (1, 0):

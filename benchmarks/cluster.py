@@ -65,7 +65,7 @@ class Stage:
     def until(self, holds: Callable[[Noticed], bool], *, still: bool = True) -> Noticed:
         """Wait until something holds, and (`still`) nothing new was told for a while.
 
-        The blocks in what is returned are the longest meanwhile. Raises TimeoutError.
+        The blocks in the returned value are the longest meanwhile. Raises TimeoutError.
         """
         ends = time.monotonic() + _LONGEST
         longest = cpu = collection = 0.0
@@ -255,7 +255,7 @@ def _burst(running: Stage, pods: int, write_seconds: float) -> list[Figure]:
             value=1e6 * used / count,
             unit="us",
             at_most=BOUND_EVENT,
-            note=f"{count:,} events; Jobs, decisions and what is written included",
+            note=f"{count:,} events; Jobs, decisions and writes included",
         ),
         Figure(what="bare client: processor time per event", value=1e6 * cpu / count, unit="us"),
         Figure(what="burst: processor time of the bare client in it", value=cpu / used, unit=""),

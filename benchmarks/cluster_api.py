@@ -64,7 +64,7 @@ class SharingStore(Store):
 
 
 class Cluster:
-    """The server and what is in it."""
+    """The server and its objects."""
 
     def __init__(self, directory: Path, nodes: int, jobs: int, others: int) -> None:
         self._directory = directory
@@ -117,7 +117,7 @@ class Cluster:
         return len(msgspec.json.encode(self._templates.pod("resnet-00000", "node-0000")))
 
     async def carry_out(self, order: Order) -> Answer:
-        """Create what is ordered, as fast as its watchers are served."""
+        """Create the ordered objects, as fast as its watchers are served."""
         began_at = time.monotonic()
         if order.create:
             names = list(job_names(order.create, first=self._jobs))

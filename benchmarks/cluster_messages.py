@@ -10,7 +10,7 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """Requests so far by method and resource, and when what was ordered was done (monotonic clock)."""
+    """Requests so far by method and resource, and when the orders were done (monotonic clock)."""
 
     requests: dict[str, int]
     began_at: float
@@ -18,7 +18,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Noticed(Struct, frozen=True, kw_only=True):
-    """What was noticed in the manager so far; times in seconds, moments on the monotonic clock.
+    """Measurements of the manager so far; times in seconds, moments on the monotonic clock.
 
     The longest of something is that since the answer before.
     """

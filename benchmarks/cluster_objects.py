@@ -1,6 +1,6 @@
 """Objects of a large cluster as its API server has them: nodes, Jobs, pods with and without a sidecar.
 
-What is the same in all objects of a kind is one object in memory: the server that holds them never changes
+Equal parts of all objects of a kind are one object in memory: the server that holds them never changes
 an object in place.
 """
 

@@ -1,6 +1,6 @@
 """A manager as `specon serve` runs it, with a pulse in its event loop; run by `cluster.py`.
 
-The arguments are those of `specon serve`. Each line on standard input is answered with what was noticed.
+The arguments are those of `specon serve`. Each line on standard input is answered with the measurements.
 """
 
 import argparse
@@ -71,7 +71,7 @@ class Observed(ClusterManager):
             self.longest_block_cpu = max(self.longest_block_cpu, time.thread_time() - used)
 
     def answer(self) -> None:
-        """Print what was noticed."""
+        """Print the measurements."""
         noticed = Noticed(
             idle_cpu=self._idle_cpu,
             leads_at=self.leads_at,

@@ -1,6 +1,6 @@
-"""A bare client of an API server: reads all pods, and decodes what happens to them; run by `cluster.py`.
+"""A bare client of an API server: reads all pods, and decodes their events; run by `cluster.py`.
 
-The baseline of the manager: aiohttp and msgspec, and nothing is done with what was read. The argument is the
+The baseline of the manager: aiohttp and msgspec, and no use of the objects read. The argument is the
 URL of the server. Prints the processor time of the list, then, for each line on standard input, what
 the watch took until then.
 """

@@ -56,7 +56,7 @@ def show(figures: Sequence[Figure]) -> None:
 
 
 def as_json(figures: Sequence[Figure]) -> list[dict[str, object]]:
-    """Return what is written to a file."""
+    """Return the content of the file."""
     return [asdict(figure) | {"holds": figure.holds} for figure in figures]
 
 

@@ -172,7 +172,7 @@ class Load:
 
 
 def _request(name: str, incarnation: str, token: str) -> tuple[bytes, bytes]:
-    """Return what is before and after the sequence number."""
+    """Return the texts before and after the sequence number."""
     observation = Observation(name="loss", value=0.1234567, age=0.25, step=123_456)
     report = Report(
         schema=1,

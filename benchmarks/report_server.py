@@ -27,7 +27,7 @@ from synthetic_cluster import cluster
 
 
 class NothingRuns:
-    """A backend that carries nothing out: what is measured is the manager."""
+    """A backend that carries nothing out: the manager alone is measured."""
 
     async def begin(self, state: State, emit: Emit) -> None:
         """Do nothing."""

@@ -96,7 +96,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the chosen benchmarks."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

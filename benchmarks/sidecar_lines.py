@@ -252,7 +252,7 @@ def measure(
 
 
 def figures(result: Mapping[str, Any]) -> list[Figure]:
-    """Return what was measured as figures."""
+    """Return the measurements as figures."""
     found = [
         Figure(
             what=title,

@@ -1,7 +1,7 @@
 """How well it is told when waiting jobs start, beside averages of past waits.
 
 `python benchmarks/starts.py [--json FILE]`. Jobs are simulated to their ends, which is the truth. At
-moments in between it is worked out, of what was known then, when those start that wait at positions 1,
+moments in between it is worked out, from the knowledge of then, when those start that wait at positions 1,
 2, 4, ... of the queue; where later jobs may go first, when each of the first 32 does. Without `TRACES`, a
 directory of published traces as `specon reproduce traces` takes them, jobs are made up from seeds. With
 it the cuts are such that nothing was chosen on. `CALIBRATE=1` takes those on which it was, and prints the
@@ -95,7 +95,7 @@ _TURNED_BUDGET = msgspec.structs.replace(_BUDGET, work=800_000 / 3)
 
 
 class Snapshot(NamedTuple):
-    """What was known at a moment."""
+    """The knowledge at a moment."""
 
     now: float
     state: State
@@ -120,7 +120,7 @@ class Told(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What was told of all jobs that were asked for."""
+    """The answers about all jobs that were asked for."""
 
     given: list[Told]
     """Those with an interval."""
@@ -136,7 +136,7 @@ class Answers(NamedTuple):
 
 
 def run(workload: Workload, policy: str, moments: int) -> Truth:
-    """Simulate the workload, and keep what was known at moments between the arrivals."""
+    """Simulate the workload, and keep the knowledge at moments between the arrivals."""
     last = sorted(job.at for job in workload.jobs)[:_LAST][-1]
     due = iter(last * (number + 1) / (moments + 1) for number in range(moments))
     following = next(due, None)
@@ -254,7 +254,7 @@ def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
         what, most = f"{title}: processor time of an answer at most", max(answers.seconds)
         figures.append(Figure(what=what, value=most, unit="s", at_most=PATIENT.seconds))
     if answers.bounds:
-        what = f"{title}: truth not before what is told where there is no interval"
+        what = f"{title}: true start not before the told one where there is no interval"
         value, note = 100 * sum(answers.bounds) / len(answers.bounds), f"of {len(answers.bounds)}"
         figures.append(Figure(what=what, value=value, unit="%", note=note))
     if not given:

@@ -2,7 +2,7 @@
 
 `python benchmarks/waiting.py [--json FILE]`. Small jobs keep a cluster of 8 nodes nearly full for six hours,
 and every hour a gang comes that needs half of it. For each policy it prints the longest wait of a gang and of
-a small job, and, with the bound, the longest wait as a share of what is stated for that job. Every run can be
+a small job, and, with the bound, the longest wait as a share of that job's bound. Every run can be
 repeated; no job runs for longer than an hour.
 """
 

@@ -12,7 +12,7 @@ from specon_sidecar.formats.sample import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """What is known at the end of one interval."""
+    """The knowledge at the end of one interval."""
 
     now: float
     """Seconds since the training began."""
@@ -24,7 +24,7 @@ class View:
 
 
 def replay(run: Run, intervals: int, *, total_known: bool) -> Iterator[View]:
-    """Yield what is seen after each interval that begins after the first report."""
+    """Yield the view after each interval that begins after the first report."""
     length = run.seconds[-1] / intervals
     curve = Curve()
     taken = 0

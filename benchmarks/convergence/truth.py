@@ -1,4 +1,4 @@
-"""What was true, by hindsight: how much of the whole gain was still to come at each report of a run."""
+"""The truth, by hindsight: how much of the whole gain was still to come at each report of a run."""
 
 import math
 from collections.abc import Sequence

@@ -3,8 +3,8 @@
     python benchmarks/frameworks/steps.py
 
 Each figure is the least of five rounds of the call that the framework makes after a step. PyTorch's is the
-difference of a loop with the hooks and one without, in which the optimizer does next to nothing. What
-is not installed is left out.
+difference of a loop with the hooks and one without, in which the optimizer does next to nothing. A
+framework that is not installed is left out.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
     python benchmarks/frameworks/versions.py                 all: a quarter of an hour, and 17 GB in --folder
     python benchmarks/frameworks/versions.py lightning-old   one
 
-Each has a virtual environment of its own, beside the others in --folder; what is there is used again.
+Each has a virtual environment of its own, beside the others in --folder; an existing one is used again.
 """
 
 import argparse

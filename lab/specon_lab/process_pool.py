@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class Job(Struct, Generic[Task, Result], frozen=True, kw_only=True):
-    """What is to be done with each task."""
+    """The work on each task."""
 
     work: Callable[[Task, Note], Result]
     """A module-level function; it raises nothing."""
@@ -43,8 +43,8 @@ def run_all(
 ) -> tuple[dict[int, Result], bool]:
     """Return the results by number of the task, and whether it was interrupted.
 
-    After Ctrl-C or SIGTERM it returns at once with what is over. No process that was started here is left
-    behind, however this ends.
+    After Ctrl-C or SIGTERM it returns at once with the results so far. No process that was started here
+    stays behind, however this ends.
     """
     done: dict[int, Result] = {}
     if min(processes, len(tasks)) > 1:

@@ -16,7 +16,7 @@ _UNREAD: Final = 141  # as of a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 success, 1 failure, 2 to mend what was given, 130 interrupted, 141 unread."""
+    """Run a command; 0 success, 1 failure, 2 a mistake of the user, 130 interrupted, 141 unread."""
     return _run("specon", COMMANDS, arguments, plugin=False)
 
 

@@ -14,7 +14,7 @@ _STALE_SECONDS = 10.0
 
 
 class Asked:
-    """What was asked for and not done yet."""
+    """The requests that are not done yet."""
 
     def __init__(self, signals: Requests, checkpoints: Path | None, file: Path | None = None) -> None:
         """Look for `file`, if any, beside the signals."""

@@ -128,7 +128,7 @@ class Worker:
                 self._log.write(f"goes on from step={self._training.step}")
             paused = pausing
             if asked:
-                self._save()  # the same step once more: a request waits for what is newer than itself
+                self._save()  # the same step once more: a request waits for a newer checkpoint than itself
             if ending or not (pausing or asked):
                 return ending
             time.sleep(_PAUSED_SECONDS)

@@ -61,7 +61,7 @@ class _Host:
         writer.close()
 
     def _answered(self, operation: bytes, content: bytes) -> bytes:
-        """Return the answer; raises WireError for what is no request."""
+        """Return the answer; raises WireError for bytes that are no request."""
         trained, steps = self._trained, self._run.steps
         if operation == wire.PUSH:
             gradient = wire.as_array(content)

@@ -75,7 +75,7 @@ class Worker:
         return status, step
 
     def _after(self, step: int, *, done: bool) -> None:
-        """Save what is due, or was asked for, or is the last."""
+        """Save a step that is due, or was asked for, or is the last."""
         every, saved = self._run.checkpoint_every, self._saved_step
         if saved is None or step < saved:
             self._saved_step = saved = step

@@ -26,7 +26,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class RendezvousError(Exception):
-    """The workers did not find each other; the text says what is missing."""
+    """The workers did not find each other; the text says why."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import signal
 
 
 class Requests:
-    """What was asked for and not done yet."""
+    """The requests that are not done yet."""
 
     def __init__(self) -> None:
         self._checkpoint = False

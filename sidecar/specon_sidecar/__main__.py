@@ -30,7 +30,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def main() -> int:
-    """Run the sidecar; returns 0 at its end, 2 for unusable settings, 1 for what was not foreseen."""
+    """Run the sidecar; returns 0 at its end, 2 for unusable settings, 1 for an unforeseen error."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)
     if sys.argv[1:2] == ["copy-helper"]:

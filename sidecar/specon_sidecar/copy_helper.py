@@ -25,7 +25,7 @@ def helper_folder() -> Path:
 
 
 def copy_helper(target: Path) -> None:
-    """Copy the helper so that any user may read it; what is there of an earlier copy is written over.
+    """Copy the helper so that any user may read it; this overwrites an earlier copy.
 
     Raises OSError, also where there is nothing to copy.
     """

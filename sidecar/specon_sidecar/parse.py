@@ -1,4 +1,4 @@
-"""Texts of settings to values. Pure; each reader raises ValueError saying what is wrong with the text."""
+"""Texts of settings to values. Pure; each reader raises ValueError naming the mistake in the text."""
 
 import re
 from collections.abc import Callable

@@ -9,8 +9,8 @@ from pathlib import Path
 def open_regular(path: Path) -> io.FileIO:
     """Open a file for reading, unbuffered.
 
-    Raises OSError, also for what is no regular file: a pipe without a writer would never open, and a device
-    never end.
+    Raises OSError, also for a path that is no regular file: a pipe without a writer would never open, and a
+    device never end.
     """
     opened = io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):

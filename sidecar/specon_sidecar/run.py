@@ -71,7 +71,7 @@ class Sidecar:
     """The parts of a sidecar, wired."""
 
     def __init__(self, settings: Settings, manager: Manager | None, write: Callable[[str], object]) -> None:
-        """Read what was before; must be made in a running event loop. Without a manager it writes lines."""
+        """Read the history; must be made in a running event loop. Without a manager it writes lines."""
         self._settings = settings
         self._write = write
         self._time = RealTime()
@@ -270,7 +270,7 @@ class Sidecar:
             await self._save()
 
     async def _explain(self) -> None:
-        """Say, as long as there is no sample, what is seen instead, and again where that changes."""
+        """Say, as long as there is no sample, what the log shows instead, and again where that changes."""
         known, after = "", self._settings.explain_after
         while True:
             # A trainer that is stopped for the sake of others cannot write.
@@ -374,7 +374,7 @@ class Sidecar:
                 await asyncio.wait_for(self._send_last(self._reporter, self._instructed), _FAREWELL_SECONDS)
 
     async def _send_last(self, reporter: Reporter, instructed: Instructed) -> None:
-        """Send what is known now, which covers all that still waits, and the answers that are known."""
+        """Send the report of now, which covers all that still waits, and the known answers."""
         self._outbox.heartbeat = 0.0  # this one is due in any case
         reporter.offer()
         report = self._outbox.newest(self._time.now())

@@ -22,7 +22,7 @@ STDOUT: Final = "stdout"
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; `mistakes` names each field with its value and what is wrong."""
+    """Settings that cannot be used; `mistakes` names each field with its value and the reason."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("\n".join(mistakes))
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     poll_interval: float = 1.0
     """Seconds between two looks at the log where nothing wakes the sidecar."""
     manager: str | None = None
-    """Base URL of the manager; None runs stand-alone, printing what is seen."""
+    """Base URL of the manager; None runs stand-alone, printing its observations."""
     replica: str | None = None
     """Identity `namespace/job/role/index`; needed with a manager."""
     incarnation: str | None = None
@@ -71,7 +71,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     trainer_pid: int | Literal["auto"] | None = None
     """Process id of the trainer; `auto` looks for it in the process namespace that the pod shares."""
     fresh_from: int | None = 0
-    """Size of the log in bytes when this incarnation started: what is before is history.
+    """Size of the log in bytes when this incarnation started: earlier lines are history.
 
     None takes its size when the sidecar starts: right where that is before its trainer.
     """
@@ -90,7 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     heartbeat: float = 10.0
     """Seconds between two reports when nothing changes."""
     explain_after: float = 30.0
-    """Seconds without a sample after which it is told what is seen instead, and what to set."""
+    """Seconds without a sample after which the sidecar says what the log shows instead, and what to set."""
     status_port: int | None = None
     """TCP port of loopback on which Kubeflow Trainer's status protocol is spoken; None: on none."""
     metrics_port: int | None = None
@@ -255,7 +255,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _flags(arguments: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
-    """Return the flags that were given, still as text, and what is no option of ours."""
+    """Return the flags that were given, still as text, and those that are no option of ours."""
     parser = _Parser(
         prog="specon-sidecar",
         description="Follow a training log and say whether the job still grows.",

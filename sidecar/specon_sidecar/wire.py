@@ -53,7 +53,7 @@ class Checkpoint(_Message, frozen=True):
     step: Count
     path: Path
     digest: Digest | None = None
-    """SHA-256 of what was read of it; None while nobody had to rely on it."""
+    """SHA-256 of the bytes read of it; None while nobody had to rely on it."""
     read: Literal["whole", "sampled"] | None = None
     """How much was read: all of it, or what tells of the rest; None: a sidecar that read all did not say."""
     told: bool = False
@@ -61,7 +61,7 @@ class Checkpoint(_Message, frozen=True):
 
     @property
     def verified(self) -> bool:
-        """Whether it was found whole, and the digest taken of what was read."""
+        """Whether it was found whole, and the digest taken of the bytes read."""
         return self.digest is not None
 
 

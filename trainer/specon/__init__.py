@@ -51,7 +51,7 @@ __all__ = [
 
 
 def hugging_face() -> Any:
-    """Return a callback for the Trainer of `transformers` and what is built on it."""
+    """Return a callback for the Trainer of `transformers` and its subclasses."""
     return _callback("hugging_face")
 
 

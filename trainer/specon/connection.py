@@ -56,7 +56,7 @@ class Connection:
         self._said_changed = False
         self._held_at: float | None = None
         self.request: Request | None = None
-        """What is asked and was not answered yet."""
+        """The requests not answered yet."""
         self.welcomed = False
         """Whether a sidecar has answered."""
         self.resume: Resume | None = None
@@ -67,7 +67,7 @@ class Connection:
         return self._socket is not None
 
     def present(self, **said: Any) -> None:
-        """Say who this is, now and to every later sidecar; only what is new is sent."""
+        """Say who this is, now and to every later sidecar; only news is sent."""
         if any(self._said.get(key) != value for key, value in said.items()):
             self._said.update(said)
             self._said_changed = True
@@ -123,7 +123,7 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Let go of the socket; what was not sent in full waits for the next one."""
+        """Let go of the socket; a message not sent in full waits for the next one."""
         if self._socket is not None and self._is_ours():
             self._socket.close()
         elif self._socket is not None:

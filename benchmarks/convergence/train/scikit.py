@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import scale
 
-warnings.simplefilter("ignore", ConvergenceWarning)  # single iterations are what is asked for
+warnings.simplefilter("ignore", ConvergenceWarning)  # single iterations are intended
 
 
 def perceptron(epochs: int, *, solver: str = "adam", rate: float = 1e-3, seed: int = 0) -> Iterator[float]:

@@ -115,7 +115,7 @@ no registry in values that `--reuse-values` keeps from a chart that had none.
   verbs: [list]
 {{- end -}}
 
-{{/* What is done in the namespaces whose pods are managed. */}}
+{{/* Permissions in the namespaces whose pods are managed. */}}
 {{- define "specon.managedRules" -}}
 - apiGroups: [""]
   resources: [pods]

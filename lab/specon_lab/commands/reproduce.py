@@ -101,7 +101,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _plans(arguments: argparse.Namespace) -> list[Plan]:
-    """Return what is to be run."""
+    """Return the runs to make."""
     names = NAMES if arguments.name == _ALL else (arguments.name,)
     plans = [make_plan(reproduction_named(name), quick=arguments.quick) for name in names]
     if arguments.traces is None:
@@ -168,7 +168,7 @@ def _write(flag: str, path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _conclude(results: Sequence[Reproduced], *, interrupted: bool) -> int:
-    """Say on the error stream what is missing, and return the exit code."""
+    """Name the missing runs on the error stream, and return the exit code."""
     broken = False
     for each in results:
         name = each.reproduction.name

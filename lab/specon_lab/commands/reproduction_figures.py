@@ -1,4 +1,4 @@
-"""What is shown of a reproduced figure: numbers, difference, verdict, and the counts of a whole paper."""
+"""The columns of a reproduced figure: numbers, difference, verdict, and the counts of a whole paper."""
 
 import math
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class Counts(Struct, frozen=True, kw_only=True):
 
 
 def counts_of(sections: Iterable[Section], *, printed: bool) -> Counts:
-    """Return the verdicts of the sections, counted; `printed`: whether others printed what is beside ours."""
+    """Return the verdicts of the sections, counted; `printed`: whether others printed those beside ours."""
     rows = [row for section in sections for row in section.rows]
     verdicts = [row.reproduced for row in rows]
     errors = [off for row in rows if printed and (off := relative_error(row)) is not None]

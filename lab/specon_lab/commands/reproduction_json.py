@@ -1,7 +1,7 @@
 """Reproductions as JSON, for other programs: the same command gives the same bytes.
 
 One object, described in docs/simulate.md: `schema` 1; `command`; `versions`; `quick`; `complete`;
-`reproductions`. Nothing in it is about the computer or the day. What is not known is null.
+`reproductions`. Nothing in it is about the computer or the day. An unknown value is null.
 """
 
 import math

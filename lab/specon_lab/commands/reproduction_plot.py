@@ -63,7 +63,7 @@ def plot_reproduction(path: Path, reproduced: Reproduced) -> None:
 
 
 def panels(reproduced: Reproduced) -> Iterator[Panel]:
-    """Yield what is drawn: rows with a number of ours, by section and unit."""
+    """Yield the parts of the plot: rows with a number of ours, by section and unit."""
     for section in reproduced.sections:
         by_unit: dict[str, list[Row]] = {}
         for row in section.rows:

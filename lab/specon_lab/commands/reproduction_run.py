@@ -1,4 +1,4 @@
-"""The simulations of reproductions: in which order they run, and what is collected of them."""
+"""The simulations of reproductions: in which order they run, and the results collected of them."""
 
 import time
 from collections import Counter
@@ -111,7 +111,7 @@ def tasks_of(plans: Sequence[Plan]) -> list[ReproductionTask]:
 
 
 def collect(plan: Plan, measured: Mapping[tuple[str, int], Measured]) -> Reproduced:
-    """Return the tables of what was measured, by key and seed; a key that lacks a run is left out of them."""
+    """Return the tables of the measurements, by key and seed; a key that lacks a run is left out of them."""
     asked = [(run.key, run.seed) for run in plan.runs]
     counts = Counter(key for key, _ in asked)
     seeds: dict[str, list[Measures]] = {}

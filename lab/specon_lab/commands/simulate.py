@@ -217,7 +217,7 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _conclude(results: Results, asked: int) -> int:
-    """Say on the error stream what is missing, and return the exit code."""
+    """Name the missing runs on the error stream, and return the exit code."""
     for failure in results.failures:
         print(f"specon: {failure.policy}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     if results.interrupted:

@@ -1,4 +1,4 @@
-"""What is simulated, read from the command line: policies with parameters, and the owner's settings."""
+"""The simulations, read from the command line: policies with parameters, and the owner's settings."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _NOT_HERE: Final = {"policy": "--policy", "parameters": "--policy NAME:key=value
 
 
 class PolicyChoice(Struct, frozen=True, kw_only=True):
-    """A policy and what was set of it."""
+    """A policy and its given parameters."""
 
     label: str
     """As it was asked for: `name` or `name:key=value,...`."""

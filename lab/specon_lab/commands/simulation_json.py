@@ -2,7 +2,7 @@
 
 One object, described in docs/simulate.md: `schema` 1; `command`; `versions`; `workload`; `seeds`;
 `complete`; `meaning`, which gives title, unit and better side of each figure; `report`; `runs`; `failures`.
-What is not known is null.
+An unknown value is null.
 """
 
 import platform

@@ -1,6 +1,6 @@
 """How far the simulations are: one bar for all of them, or a line for each where there is no terminal.
 
-On the error stream, so that what is printed for other programs stays clean.
+On the error stream, so that the output for other programs stays clean.
 """
 
 import contextlib

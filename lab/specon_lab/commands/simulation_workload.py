@@ -36,7 +36,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return _read(self, seed)[0]
 
     def warnings(self, seed: int) -> tuple[str, ...]:
-        """Return what is worth knowing about it though it can be used; raises what `read` raises."""
+        """Return warnings about a workload that can be used; raises what `read` raises."""
         return _read(self, seed)[1]
 
 
@@ -93,7 +93,7 @@ def _path_and_options(text: str) -> tuple[Path, TraceOptions]:
 
 
 def _nodes(path: Path) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Return the nodes that a file lists, and what is worth knowing about it."""
+    """Return the nodes that a file lists, and the warnings about it."""
     mistakes, warnings = Mistakes(), list[str]()
     try:
         table = Table(path)

@@ -37,7 +37,7 @@ class Read(Struct, frozen=True, kw_only=True):
 
 
 def read_state(text: str, token: Path | None) -> Read:
-    """Return the state that `--state` names; raises UsageError with what is wrong."""
+    """Return the state that `--state` names; raises UsageError with the mistake."""
     if text.startswith(_SCHEMES):
         content, answered_at = _fetch(text, token)
         read = _check(text, _decode(text, content), None)

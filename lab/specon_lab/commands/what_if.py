@@ -131,7 +131,7 @@ def _room_making(state: State, now: float, arguments: argparse.Namespace) -> int
 def _forecasts(
     state: State, now: float, tasks: list[WhatIfTask], outcomes: dict[int, Outcome | str]
 ) -> tuple[list[PolicyForecast], list[str]]:
-    """Return what is known of each policy, and what broke; without the present one nothing is compared."""
+    """Return the results of each policy, and the failures; without the present one nothing is compared."""
     present = outcomes[0]
     if isinstance(present, str):
         return [], [f"{tasks[0].policy.label}, the present policy: {present}"]

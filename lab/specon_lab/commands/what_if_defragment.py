@@ -37,7 +37,7 @@ class RoomMaking(Struct, frozen=True, kw_only=True):
     margin: float | None
     """How many times its price the gain has to be; None where the gate is off."""
     jobs: tuple[RoomForOne, ...]
-    """Waiting jobs for which what is free together would do, oldest first."""
+    """Waiting jobs for which all free room together would do, oldest first."""
     faster: tuple[FasterElsewhere, ...]
     """Jobs that are known to train faster in another setup than theirs, by name."""
 

@@ -1,7 +1,7 @@
 """What each policy would do with a state, now and later, put side by side.
 
 As JSON, for other programs, one object, described in docs/simulate.md: `schema` 1; `versions`; `state`;
-`remaining`; `approximations`; `policies`. What is not known is null.
+`remaining`; `approximations`; `policies`. An unknown value is null.
 """
 
 import platform
@@ -60,7 +60,7 @@ class Now(Struct, frozen=True, kw_only=True):
 
 
 class Predicted(Struct, frozen=True, kw_only=True):
-    """What is predicted to become of one job."""
+    """The predicted course of one job."""
 
     job: str
     seconds: float | None

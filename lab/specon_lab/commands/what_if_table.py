@@ -23,7 +23,7 @@ _BASES: Final = {
 
 
 def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
-    """Print what each policy would do now, then what is predicted; at most `most` lines of each."""
+    """Print what each policy would do now, then the predictions; at most `most` lines of each."""
     size = found.state
     _print(
         console,
@@ -48,7 +48,7 @@ def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
 
 
 def caveats(found: WhatIf) -> list[str]:
-    """Return on which estimates the predictions rest, and what is taken for granted."""
+    """Return on which estimates the predictions rest, and the assumptions."""
     bases = [each.basis for each in found.remaining]
     counts = [f"{bases.count(basis)} {words}" for basis, words in _BASES.items() if basis in bases]
     return [

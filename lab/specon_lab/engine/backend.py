@@ -126,7 +126,7 @@ class SimulatedBackend:
             self._come_up(incarnation)
 
     def _delay(self, incarnation: Incarnation, *, joins: bool) -> float:
-        """Return how long it takes until what is ordered is up, seconds."""
+        """Return how long it takes until the ordered replicas are up, seconds."""
         training = incarnation.job.submission.training
         transaction = self._world.state.transaction_of(incarnation.replica)
         moves = transaction is not None and transaction.kind is Kind.MOVE

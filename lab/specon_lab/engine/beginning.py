@@ -1,4 +1,4 @@
-"""What is there when a simulation begins: jobs that run where they are, and what was learnt before."""
+"""The begin of a simulation: jobs that run where they are, and the knowledge learnt before."""
 
 from collections.abc import Mapping
 
@@ -21,13 +21,13 @@ class Underway(Struct, frozen=True, kw_only=True):
     job: Job
     """Its times, what it attained in all, when it was preempted; `trains_since` counts where it runs."""
     replicas: tuple[Replica, ...]
-    """What is known of each; those that are running or starting run on their nodes from the begin on."""
+    """The records of each; those that are running or starting run on their nodes from the begin on."""
     done_seconds: float = 0.0
     """How much of its training is done."""
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    """What is there at time 0, beside the jobs that arrive later; each of its jobs arrives at 0 as well."""
+    """The world at time 0, beside the jobs that arrive later; each of its jobs arrives at 0 as well."""
 
     jobs: Mapping[str, Underway] = field(default_factory=dict)
     served: Mapping[str, Served] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def _take_over(arrived: Job, known: Job) -> Job:
 
 
 def _with_record(state: State, known: Replica) -> State:
-    """Return the state with what is known of the replica; what is to run there waits for its admission."""
+    """Return the state with the record of the replica; a replica that is to run waits for its admission."""
     phase = Phase.ABSENT if known.phase is Phase.ABSENT else Phase.PENDING
     return state.with_replica(
         msgspec.structs.replace(

@@ -18,7 +18,7 @@ class Checkpoints:
         self._observation = observation
 
     def ask(self, order: RequestCheckpoint) -> None:
-        """Have an incarnation write a checkpoint; what is trained meanwhile is not in it."""
+        """Have an incarnation write a checkpoint; steps trained meanwhile are not in it."""
         world, incarnation = self._world, self._incarnation(order.replica, order.incarnation)
         if incarnation is None or incarnation.ending is not None:
             return  # the manager learns of its end from elsewhere

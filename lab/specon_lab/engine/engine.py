@@ -272,7 +272,7 @@ class Engine:
             account.ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
         account.close_books(reason)
 
-    # -- what is counted -------------------------------------------------------------------------
+    # -- counts ----------------------------------------------------------------------------------
 
     def _count_moves(self) -> None:
         """Count the moves that ended since the last time."""

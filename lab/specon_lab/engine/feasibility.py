@@ -11,7 +11,7 @@ from specon_sidecar.counts import format_count
 class Feasibility:
     """Tells of jobs that are larger than the cluster ever is.
 
-    Only what is certain is told: each replica must fit on some node, all of the smallest gang on all nodes
+    Only certain failures are told: each replica must fit on some node, all of the smallest gang on all nodes
     together, and the workers beside each other. A gang that fails for the way its parts must be packed is not
     found out here: it waits until the simulation ends.
     """
@@ -39,7 +39,7 @@ class Feasibility:
 
 
 def _times(asked: Resources, room: Resources, most: int) -> int:
-    """Return how many of what is asked fit into the room, `most` where no end is in sight."""
+    """Return how many times the amount fits into the room, `most` where no end is in sight."""
     pairs = ((asked.cpu, room.cpu), (asked.memory, room.memory), (asked.gpu, room.gpu))
     return min([most, *(int(have / want + 1e-9) for want, have in pairs if want > 0)])
 

@@ -53,7 +53,7 @@ class Losses:
         self._noise: list[float] = []
 
     def at(self, step: int) -> float:
-        """Return what is printed at that step, 0 to the number of steps."""
+        """Return the value printed at that step, 0 to the number of steps."""
         clean = value(self._curve, step / self._steps)
         return clean + self._deviation * self._noise_at(step) if self._deviation else clean
 

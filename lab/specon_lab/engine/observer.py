@@ -83,7 +83,7 @@ class CurveObserver:
         self._closes = now + self._settings.interval
 
     def see(self, now: float, done: float) -> None:
-        """Take what was printed until `now`, at a steady pace since the last call, and judge what is due."""
+        """Take the values printed until `now`, at a steady pace since the last call; judge due intervals."""
         interval = self._settings.interval
         surplus = math.floor((now - self._closes) / interval) - _INTERVALS
         if surplus > 0:

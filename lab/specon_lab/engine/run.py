@@ -46,11 +46,11 @@ def simulate(
     sidecars judge curves by, None: as they do by default; its interval is that of the workload. With
     `ticks_only` the policy is asked at the regular ticks only, and not also whenever the cluster changes.
     `stays` keeps where everything ran. At `limit` seconds the simulation ends, whatever is unfinished; None:
-    when all jobs one after the other would have been over twenty times. `beginning` is what is there at the
+    when all jobs one after the other would have been over twenty times. `beginning` is the world at the
     begin; its jobs are of the workload, and arrive at 0. `on_progress` gets the part of the jobs that ended,
     `check` is called after each step.
 
-    Raises ValueError naming what is wrong with the workload, the policy or its parameters.
+    Raises ValueError naming the mistake in the workload, the policy or its parameters.
     """
     check_workload(workload)
     known = policy_named(policy)
@@ -130,7 +130,7 @@ def preempting_freely(settings: Settings) -> Settings:
 
 
 def check_workload(workload: Workload) -> None:
-    """Raise ValueError naming what is wrong with a workload that can be built and not be simulated."""
+    """Raise ValueError naming the mistake in a workload that can be built and not be simulated."""
     names = [node.name for node in workload.nodes]
     if not names:
         raise ValueError("nodes: a workload needs at least one")

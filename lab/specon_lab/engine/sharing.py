@@ -3,7 +3,7 @@
 Work-conserving: what one cannot use the others get (water filling; Bertsekas and Gallager, "Data Networks",
 on max-min flow control). Linux does so with the `cpu.weight` of control groups. Beside that, replicas of one
 node get in each other's way (caches, memory bandwidth): everybody's speed is multiplied by 1 / (1 + beta (n -
-1)), where n is the effective number of replicas, 1 / sum(share^2), with the shares of what is handed out.
+1)), where n is the effective number of replicas, 1 / sum(share^2), with the shares of the cores handed out.
 """
 
 import math

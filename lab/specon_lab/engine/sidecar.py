@@ -57,7 +57,7 @@ class Sidecar:
         """Begin with a job that has not trained yet.
 
         `interval` is that of categorisation, whatever `classifier` says. With `oracle` the remaining time is
-        exact. What is random depends on `seed` and the job's name, never on when reports are asked for.
+        exact. Random numbers depend on `seed` and the job's name, never on when reports are asked for.
         Raises ValueError naming the argument that is out of bounds.
         """
         if not 0 < interval < math.inf:
@@ -88,11 +88,11 @@ class Sidecar:
         done: float,
         rate: float,
         incarnation: str,
-        first: bool,  # noqa: FBT001  (the last of what is said of the moment; the engine gives it so)
+        first: bool,  # noqa: FBT001  (the last fact about the moment; the engine gives it so)
         *,
         replica: str | None = None,
     ) -> Report:
-        """Return what is known of the incarnation at `now`.
+        """Return the report on the incarnation at `now`.
 
         `done` is the part of the training that is done, 0 to 1, and `rate` the part done per second now, 0
         while it pauses. From call to call the progress is taken to be steady: ask at `next_due` and where the
@@ -164,7 +164,7 @@ class Sidecar:
     def _begin(self, now: float, done: float, rate: float) -> None:
         """Take up a new incarnation."""
         anew = not self._sequence
-        # What was done before the very first report took its time, too.
+        # Steps done before the very first report took their time, too.
         self._began = now - (done / rate if anew and rate else 0.0)
         self._resumed = None if anew else step_at(done, self._training.steps)
         self._first = None

@@ -51,7 +51,7 @@ class Trainer:
         return min(self.total, self.done + self.rate * (now - self._since))
 
     def advance(self, now: float) -> None:
-        """Take note of what was trained, and saved by itself, until now."""
+        """Take note of steps trained, and saved by itself, until now."""
         elapsed = now - self._since
         self._since = now
         if not self.rate or elapsed <= 0:
@@ -74,12 +74,12 @@ class Trainer:
         self.rate = rate
 
     def keep(self, done: float | None = None) -> None:
-        """Save what is done, or what was done when the save began."""
+        """Save the steps done now, or those done when the save began."""
         if self._saves:
             self.saved = max(self.saved, self.done if done is None else done)
 
     def fall_back(self) -> float:
-        """Go back to what is saved, and return how many seconds of progress that costs."""
+        """Go back to the saved step, and return how many seconds of progress that costs."""
         lost = self.done - self.saved
         self.done, self._trained = self.saved, 0.0
         if self.done < self._converges:

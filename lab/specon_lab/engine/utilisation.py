@@ -20,7 +20,7 @@ class Holder(Protocol):
 
 
 class Utilisation:
-    """What is held of the nodes, and what of it trains, as shares of `capacity`."""
+    """The held part of the nodes, and the part that trains, as shares of `capacity`."""
 
     def __init__(self, capacity: float) -> None:
         """Begin at time 0 with nothing held; `capacity` is that of all nodes."""
@@ -83,7 +83,7 @@ class Utilisation:
 
 
 def _rid_of_dust(value: float) -> float:
-    """Return the value, without what is left of rounding when everything was given back."""
+    """Return the value, without the rest of rounding when everything was given back."""
     return value if value > 1e-9 else 0.0  # noqa: PLR2004  (of cores or devices)
 
 

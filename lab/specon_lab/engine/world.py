@@ -1,4 +1,4 @@
-"""What is true in a simulation: nodes, jobs, incarnations, whether the manager knows of it or not."""
+"""The truth in a simulation: nodes, jobs, incarnations, whether the manager knows of it or not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Ending = Literal["preempt", "scale-in", "other"]
 
 @dataclass(slots=True, eq=False)
 class SimulatedNode:
-    """A node and what is on it."""
+    """A node and the replicas on it."""
 
     name: str
     cores: float
@@ -30,7 +30,7 @@ class SimulatedNode:
     incarnations: "dict[str, Incarnation]" = field(default_factory=dict)
     """By replica."""
     held: float = 0.0
-    """Of `amount`, by what is on it."""
+    """Of `amount`, by all replicas on it."""
     used: float = 0.0
     """Of `amount`, by what trains."""
     reserved: float = 0.0
@@ -187,7 +187,7 @@ class World:
             self.resettled[node] = None
 
     def remove(self, incarnation: Incarnation) -> None:
-        """Take what is gone off its node."""
+        """Take an incarnation that is gone off its node."""
         node, job = incarnation.node, incarnation.job
         self.stop_training(incarnation)
         del node.incarnations[incarnation.replica]

@@ -22,11 +22,11 @@ class Chance:
         self._shared: dict[str, float] = {}
 
     def apart(self, what: str) -> "Chance":
-        """Return a chance of its own for what is named: what is drawn with it changes no other draw."""
+        """Return a chance of its own for that name: draws with it change no other draw."""
         return Chance(f"{self._seed}/{what}", self._number)
 
     def deviate(self, what: str) -> float:
-        """Return a standard normal number for what is named.
+        """Return a standard normal number for that name.
 
         Of 19 worlds each takes another of the twentieths 1 to 19, in an order of its own for each name: so
         where one thing alone decides, the extremes are its 5 and its 95 %, and no luck makes them narrower.
@@ -40,7 +40,7 @@ class Chance:
         return deviate / math.sqrt(self.rng.gammavariate(freedom / 2.0, 2.0 / freedom))
 
     def shared_heavy_tailed(self, what: str, freedom: float) -> float:
-        """Return such a number that is the same for all in this world that ask for what is named."""
+        """Return such a number that is the same for all in this world that ask for that name."""
         if what not in self._shared:
             self._shared[what] = self.heavy_tailed(self.deviate(what), freedom)
         return self._shared[what]

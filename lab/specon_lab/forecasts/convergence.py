@@ -20,7 +20,7 @@ _LEAST: Final = 1e-3  # seconds
 
 
 class Convergence:
-    """What is known of it at one moment."""
+    """The knowledge of it at one moment."""
 
     def __init__(self, state: State, now: float) -> None:
         """Take a state; nothing is looked at before it is asked for."""

@@ -1,6 +1,6 @@
-"""From a manager's state to a simulation of what is left, and what a policy would do at once. Pure.
+"""From a manager's state to a simulation of the rest, and what a policy would do at once. Pure.
 
-Nobody knows how long jobs still train; what is taken for it rests on estimates, and each says on which:
+Nobody knows how long jobs still train; the forecast rests on estimates, and each names its basis:
 
 - `measured`: steps and pace that its sidecar reports;
 - `declared`: what its owner said, less what it has trained;
@@ -39,11 +39,11 @@ APPROXIMATIONS: Final = (
     "no node fails, and no job crashes",
     "a job gains in proportion to its workers, on every model of GPU alike, and its network costs nothing",
     "a job that reserves nothing uses all the processors of its node when it can",
-    "what was told to leave is gone, what was told to start or to move is there",
+    "replicas told to leave are gone, replicas told to start or to move are there",
     "jobs are admitted, scaled and preempted at once, and nothing fails",
     "a job that is converged stays so, and one that is not does not become it",
 )
-"""What is taken for granted beside the estimates, in words; the last of them of convergence."""
+"""Assumptions beside the estimates, in words; the last of them of convergence."""
 
 _ENOUGH: Final = 3  # completed jobs of any kind, before a mean of them is believed (as the policies do)
 _LEAST, _MOST = 1e-3, 1e9  # seconds of training
@@ -63,7 +63,7 @@ class Remaining(Struct, frozen=True, kw_only=True):
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """What is simulated to see what becomes of a state."""
+    """The simulation that shows what becomes of a state."""
 
     workload: Workload
     beginning: Beginning
@@ -74,7 +74,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
 
 
 def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
-    """Return what is to be simulated: the jobs that have not ended, where they are, with what is left.
+    """Return the simulation to run: the jobs that have not ended, where they are, with their remaining work.
 
     Time 0 of the simulation is `now`. `prior_seconds` is how long a job trains where nothing was learnt.
     Raises ValueError where there is nothing to simulate.
@@ -139,7 +139,7 @@ def verdicts_now(
     a parameter that is not known.
     """
     known = policy_named(policy)
-    # What would be ordered is what is asked for, and not that nothing is.
+    # The question is which orders would be given: a dry run would give none.
     asked = msgspec.structs.replace(state.settings, policy=policy, parameters=parameters, dry_run=False)
     state = msgspec.structs.replace(state.flatten(), settings=asked)
     if known.clairvoyant:
@@ -179,7 +179,7 @@ def _remaining(
 
 
 def _measure_done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now: float) -> float:
-    """Return how much of its training is done, in the same seconds as what is left."""
+    """Return how much of its training is done, in the same seconds as its remaining time."""
     if left.basis == "measured":
         for told in (r.progress for r in replicas):
             if told.step is not None and told.total_steps is not None:
@@ -258,7 +258,7 @@ def _settings(state: State, workload: Workload) -> Settings:
 
 
 def _inform(state: State, now: float, told: tuple[Remaining, ...]) -> State:
-    """Return the state in which what is left is taken to be known."""
+    """Return the state in which the remaining time is taken to be known."""
     jobs, replicas = dict(state.jobs), dict(state.replicas)
     for each in told:
         job = jobs[each.job]

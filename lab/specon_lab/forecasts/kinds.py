@@ -1,7 +1,7 @@
 """How much the durations of jobs differ, within a kind and from kind to kind. Pure.
 
 Logarithms of durations are taken to lie normally around that of their kind, and kinds around one another.
-Both spreads are learnt from what is known, beside a few deviations from elsewhere, so that few durations
+Both spreads are learnt from the known ones, beside a few deviations from elsewhere, so that few durations
 promise little (normal distributions with conjugate priors: Gelman and others, Bayesian Data Analysis, 3.3).
 """
 

@@ -24,10 +24,10 @@ _ATTEMPTS: Final = 16  # at a duration that is longer than what the job has trai
 
 
 class Knowledge:
-    """What is known of durations at one moment."""
+    """The knowledge of durations at one moment."""
 
     def __init__(self, state: State, now: float, remaining: Sequence[Remaining]) -> None:
-        """Take a state and what is left of the jobs in it, as `forecast` tells."""
+        """Take a state and the remaining work of the jobs in it, as `forecast` tells."""
         self._state, self._now, self._remaining = state, now, remaining
         self.left = {each.job: each for each in remaining}
 

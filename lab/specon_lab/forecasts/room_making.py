@@ -71,7 +71,7 @@ class RoomForOne(Struct, frozen=True, kw_only=True):
 
 
 def room_making(state: State, now: float) -> tuple[RoomForOne, ...]:
-    """Return what moves could do for each waiting job for which what is free together would do.
+    """Return what moves could do for each waiting job for which all free room together would do.
 
     Jobs that have room without any are left out. Nothing is changed, and nothing that is remembered counts.
     """

@@ -24,7 +24,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     work: float
     """Of all worlds together; see `Bounds.work`."""
     seconds: float
-    """After which what is played is given up, whatever it is: the work bounds it on a usual machine."""
+    """After which a play is given up, whatever it is: the work bounds it on a usual machine."""
     clock: Callable[[], float] = time.monotonic
     """Which seconds are meant."""
 
@@ -58,7 +58,7 @@ def expected_starts(
         found = starts(worlds, waiting, budget.worlds, bounds, lambda: budget.clock() <= ends)
     except ValueError as error:
         return dict.fromkeys(jobs, ExpectedStart(why=str(error)))
-    except Exception as error:  # noqa: BLE001  (a forecast that breaks takes nothing from what is known)
+    except Exception as error:  # noqa: BLE001  (a forecast that breaks changes nothing else)
         return dict.fromkeys(jobs, ExpectedStart(why=f"the simulation broke: {where(error)}"))
     if found.worlds < FEWEST:
         why = f"{found.worlds} of the {FEWEST} simulations that it takes were over after {budget.seconds:g} s"

@@ -36,7 +36,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """When one job may start, seconds from now; infinite where it is beyond what was played."""
+    """When one job may start, seconds from now; infinite where it is beyond the end of the play."""
 
     median: float
     earliest: float
@@ -139,7 +139,7 @@ def starts(
 
     with contextlib.suppress(TimeoutError):
         for number in range(count):
-            plays += [play(number, bounds.work)]  # what is over before a timeout counts
+            plays += [play(number, bounds.work)]  # a play that is over before a timeout counts
         left = count * bounds.work - sum(each.work for each in plays)
         cut = [number for number, each in enumerate(plays) if each.cut]
         for turn, number in enumerate(cut):

@@ -1,4 +1,4 @@
-"""Possible worlds: the same state, with remaining times and newcomers drawn from what is known. Pure."""
+"""Possible worlds: the same state, with remaining times and newcomers drawn from present knowledge. Pure."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -93,7 +93,7 @@ class Worlds:
                 seconds=left[job.name] + done[job.name],
                 prints_total=told.basis == "measured" or self._will_print(job),
                 start_seconds=starts,
-                # From a checkpoint nothing starts sooner than what is moved.
+                # From a checkpoint nothing starts sooner than a moved replica.
                 restore_seconds=max(0.0, submission.training.restore_seconds - starts),
                 converges=None if converge is None else converge.draw(job, chance, part),
             )

@@ -1,4 +1,4 @@
-"""DRAGON's figures from what was measured: each seed beside the others' run of it, then over the seeds."""
+"""DRAGON's figures from the measurements: each seed beside the others' run of it, then over the seeds."""
 
 from collections.abc import Callable, Sequence
 

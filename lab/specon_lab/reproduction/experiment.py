@@ -1,4 +1,4 @@
-"""What the reproduction of a paper consists of: runs, what is measured of each, and rows to compare."""
+"""What the reproduction of a paper consists of: runs, the measurements of each, and rows to compare."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -10,7 +10,7 @@ from specon_manager.model.settings import Budgets, Settings
 from specon_sidecar.classify import ClassifierSettings
 
 Measures = Mapping[str, float]
-"""What is kept of one run, by name."""
+"""The kept measurements of one run, by name."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ FEWEST: Final = 5
 """Seeds; a figure of fewer gets no verdict."""
 
 
-def judge_figure(holds: bool | None, runs: int) -> bool | None:  # noqa: FBT001  (what is judged is the subject)
+def judge_figure(holds: bool | None, runs: int) -> bool | None:  # noqa: FBT001  (the first argument is the judged one)
     """Return the verdict of a figure that so many seeds were run for."""
     return holds if runs >= FEWEST else None
 
@@ -91,7 +91,7 @@ class Section(Struct, frozen=True, kw_only=True):
     """What the figures of `lines` are, with their units."""
     lines: Sequence[Line] = ()
     remarks: Sequence[str] = ()
-    """What could not be reproduced and why, and what was chosen where the paper is silent."""
+    """What could not be reproduced and why, and the choices where the paper is silent."""
 
 
 Collected = Mapping[str, Sequence[Measures]]
@@ -107,7 +107,7 @@ class Reproduction(Struct, frozen=True, kw_only=True):
     runs: Callable[[bool], Sequence[Run]]
     """The runs; with True (`--quick`) few and small ones, for a first look and for tests."""
     sections: Callable[[Collected], Sequence[Section]]
-    """The tables, from what was measured; keys of runs that were not made are absent."""
+    """The tables, from the measurements; keys of runs that were not made are absent."""
     printed: bool = True
     """Whether `Row.paper` is what somebody printed; else it was measured here, too."""
     remarks: Sequence[str] = ()

@@ -38,7 +38,7 @@ _POINTS: Final = Tolerance("within 8 points", lambda ours, paper: abs(ours - pap
 
 
 def sections(collected: Collected) -> Sequence[Section]:
-    """Return the paper's tables and figures with what was measured; what was not run has no value."""
+    """Return the paper's tables and figures with the measurements; a run that was not made has no value."""
     found = [_table_1(collected), _abstract(collected), _table_2(collected), _table_3(collected)]
     found += [_table_4(collected), *figures(collected), sizes(collected), trace(collected)]
     return [section for section in found if section.rows]

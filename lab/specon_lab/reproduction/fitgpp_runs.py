@@ -1,4 +1,4 @@
-"""The runs of FitGpp's experiments, and what is kept of each.
+"""The runs of FitGpp's experiments, and the kept measurements of each.
 
 Yabuuchi, Taniwaki and Omura, "Low-latency job scheduling with preemption for the development of deep
 learning", OpML 2019 and arXiv 1902.01613, section 4. The keys of the runs are made here and nowhere else.

@@ -12,7 +12,7 @@ from specon_lab.reproduction.fitgpp_tables import FigureTerm, band, cell, compar
 from specon_lab.reproduction.remarks import remarks_of
 
 _REMARKS: Final = remarks_of("fitgpp")
-_LEVEL: Final = 10.0  # percent: what is called independent of a parameter moves no further than that
+_LEVEL: Final = 10.0  # percent: a figure called independent of a parameter moves no further than that
 _CLASSES: Final = ("trial", "best-effort")
 _TAIL: Final = 95
 _SHOWN: Final = (50, 95, 99)

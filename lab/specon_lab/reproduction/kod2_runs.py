@@ -1,4 +1,4 @@
-"""The runs of KOD2's experiment: 4 models with 5 batches, two operators, and what is measured of each.
+"""The runs of KOD2's experiment: 4 models with 5 batches, two operators, and the measurements of each.
 
 Jeong and Yu, KIPS Transactions on Computer and Communication Systems 11(7), 2022, section 5.
 """
@@ -133,7 +133,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
 def measure_use(workload: str, outcome: Outcome) -> Measures:
     """Return the same, and `held N`, `computed N` and `used N`: core seconds until N times GRID, or the end.
 
-    Used is what is computed and what blocked replicas use (`BLOCKED`) in the time in which their cores are
+    Used is computation, and the use of blocked replicas (`BLOCKED`) in the time in which their cores are
     held and nothing is computed.
     """
     measures = measure(outcome)

@@ -1,4 +1,4 @@
-"""KOD2's figures from what was measured: each table of requests beside its baseline, then over the tables."""
+"""KOD2's figures from the measurements: each table of requests beside its baseline, then over the tables."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The runs of specon's own policy against every paper's: workloads, rivals, seeds, and what is measured."""
+"""The runs of specon's own policy against every paper's: workloads, rivals, seeds, and measurements."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

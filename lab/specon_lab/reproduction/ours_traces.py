@@ -3,7 +3,7 @@
 Traces are read from a directory as their authors published them, and are no part of this project: `pollux`
 (workloads, traces, results-jobload: the branch osdi21-artifact of github.com/petuum/adaptdl), `philly`
 (philly.csv, from the same place) and `alibaba` (openb_pod_list_default.csv of
-github.com/alibaba/clusterdata). What is not there is left out.
+github.com/alibaba/clusterdata). A trace that is not there is left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +166,7 @@ def _files(directory: Path, trace: Trace) -> dict[int, Path]:
 
 
 def trace_sections(directory: Path, collected: Collected) -> Sequence[Section]:
-    """Return the tables of what was measured; the published results are read from the directory."""
+    """Return the tables of the measurements; the published results are read from the directory."""
     found = [_beside_published(directory, collected, trace) for trace in (ELASTIC, RIGID)]
     found += [_beside_others(collected, trace) for trace in TRACES]
     return [section for section in found if section.rows or section.lines]

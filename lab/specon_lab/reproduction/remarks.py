@@ -1,4 +1,4 @@
-"""What is to be said beside the figures: NAME.md in this folder, one heading for each table."""
+"""The remarks beside the figures: NAME.md in this folder, one heading for each table."""
 
 import functools
 import re

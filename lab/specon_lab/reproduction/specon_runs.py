@@ -1,4 +1,4 @@
-"""The runs of SpeCon's experiments: cells, modes, seeds, and what is measured of each.
+"""The runs of SpeCon's experiments: cells, modes, seeds, and the measurements of each.
 
 Mao et al., arXiv 2010.11307, sections VI-B to VI-D.
 """

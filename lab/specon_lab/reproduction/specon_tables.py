@@ -1,4 +1,4 @@
-"""SpeCon's figures from what was measured: each seed's run beside the run without moves, then over seeds."""
+"""SpeCon's figures from the measurements: each seed's run beside the run without moves, then over seeds."""
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -83,7 +83,7 @@ def moves(run: Measures, baseline: Measures) -> float | None:
 
 
 GAINS: Final = frozenset({average_reduction, makespan_reduction, best})
-"""What is to be above zero, else it is no gain."""
+"""Figures that must be above zero to count as a gain."""
 DERIVED: Final = frozenset({average_seconds, makespan_seconds})
 """What follows from the runs without moves, to which the durations are fitted, and the reduction."""
 _DERIVED: Final = "follows from the fitted runs and the reduction"

@@ -29,7 +29,7 @@ class Trouble(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReportedRun(Struct, frozen=True, kw_only=True):
-    """What is kept of a run: the figures, and of each job no more than what comparisons need."""
+    """The kept results of a run: the figures, and of each job no more than what comparisons need."""
 
     policy: str
     """As it was asked for, with its parameters."""
@@ -103,7 +103,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None = None) -> ReportedRun:
-    """Return what is kept of a run; `policy` and `seed` are what it was asked for with."""
+    """Return the kept results of a run; `policy` and `seed` are what it was asked for with."""
     left = [job for job in outcome.jobs if job.state != "completed"]
     return ReportedRun(
         policy=policy,

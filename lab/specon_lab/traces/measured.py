@@ -115,7 +115,7 @@ class Application:
         return _between(ends, batch)
 
     def _step(self, replicas: int, local: float) -> tuple[float, float]:
-        """Return seconds of a step and of waiting in it, linear between what was measured."""
+        """Return seconds of a step and of waiting in it, linear between the measurements."""
         steps, syncs = [], []
         for count, points in self._points.items():
             steps.append((float(count), _between([(size, step) for size, step, _ in points], local)))

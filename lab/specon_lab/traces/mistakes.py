@@ -1,4 +1,4 @@
-"""What is wrong with a trace: everything at once, as far as it can be listed."""
+"""The mistakes of a trace: all at once, as far as they can be listed."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +9,7 @@ LISTED: Final = 20
 """So many mistakes are told; the others are counted."""
 
 Warn = Callable[[str], None]
-"""Takes what is worth knowing about a trace that can be used all the same."""
+"""Takes warnings about a trace that can be used all the same."""
 
 
 class TraceError(ValueError):

@@ -67,7 +67,7 @@ def lists_nodes(columns: Sequence[str]) -> bool:
 
 
 def nodes_of(table: Table, mistakes: Mistakes, warn: Warn) -> tuple[Node, ...]:
-    """Return the nodes of a table; what is wrong with it is added to the mistakes."""
+    """Return the nodes of a table; its mistakes are added to the others."""
     listing = _Listing(table.file, OpenBNode if "sn" in table.columns else NodeRow, mistakes)
     known = {field.name for field in msgspec.structs.fields(NodeRow)}
     if listing.kind is NodeRow and (unknown := [name[:60] for name in table.columns if name not in known]):
@@ -107,7 +107,7 @@ class _Listing:
         self._mistakes = mistakes
 
     def add(self, record: dict[str, Any], place: str) -> None:
-        """Add the nodes of one row, or what is wrong with it."""
+        """Add the nodes of one row, or its mistakes."""
         try:
             row = msgspec.convert(prepare_record(record), self.kind, strict=False)
         except msgspec.ValidationError as error:

@@ -7,7 +7,7 @@ Columns: name, time (seconds), application, num_replicas, batch_size. The measur
 option `traces`, in a folder `traces` beside the file, or beside its folder. The cluster is the published
 one, 16 nodes with four GPUs, where nothing else is asked for.
 
-What is as published: how many steps each application needs with a batch, the seconds of a step with so many
+As published: how many steps each application needs with a batch, the seconds of a step with so many
 replicas, and 30 s for each start and change. Approximated: the batch stays what the row asks for (Pollux
 itself changes it, the baselines Tiresias and Optimus do not); replicas are taken to fill one node after the
 other, wherever the policy under test puts them; numbers of replicas that were not measured lie on straight

@@ -70,7 +70,7 @@ def read_workload(
 ) -> Workload:
     """Return the workload of a file of jobs, or of several; a file of nodes may be among them.
 
-    `warn` takes what is worth knowing about files that can be used. Raises TraceError with every mistake.
+    `warn` takes warnings about files that can be used. Raises TraceError with every mistake.
     """
     reading = _Reading(options, warn, format_name)
     for path in [paths] if isinstance(paths, Path) else paths:
@@ -179,7 +179,7 @@ class _Reading:
         self._mistakes.check()
         if not jobs:
             names = ", ".join(file for file, _ in self._files)
-            raise TraceError([f"{names}: no job is left of what was read"])
+            raise TraceError([f"{names}: no job is left"])
         nodes = self._nodes or make_nodes(jobs, shape, options, self._warn)
         tell_too_large(jobs, nodes, self._warn)
         tell_unknown_models(jobs, nodes, self._warn)
@@ -267,7 +267,7 @@ _COLUMNS: Final = frozenset(field.encode_name for field in msgspec.structs.field
 
 
 def _form_of(table: Table) -> Form:
-    """Return the form whose columns the table has; raises TraceError that says what is nearest."""
+    """Return the form whose columns the table has; raises TraceError that names the nearest form."""
     columns = set(table.columns)
     found = [form for form in FORMS.values() if form.columns <= columns]
     if found:

@@ -59,7 +59,7 @@ class Normal(Struct, frozen=True):
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """What was fitted: for trials and for best-effort jobs, minutes and demands."""
+    """The fitted values: for trials and for best-effort jobs, minutes and demands."""
 
     jobs: int
     minutes: tuple[Normal, Normal]
@@ -96,7 +96,7 @@ LONGEST: Final = (30.0, 1440.0)
 """Minutes at which the durations of trials and best-effort jobs are truncated."""
 LONGEST_GRACE: Final = 20.0
 SMALLEST: Final = 0.5
-"""What is drawn as a demand below this would be rounded to nothing."""
+"""A demand drawn below this would be rounded to nothing."""
 
 
 class FitGppWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,7 +212,7 @@ def _draw(configuration: Configuration, settings: FitGppWorkload, draw: Random) 
             (configuration.cpu, configuration.memory, configuration.gpu), CAPACITY, strict=True
         )
     ]
-    # A factor of mean, deviation and truncation alike is a factor of what is drawn.
+    # A factor of mean, deviation and truncation alike is a factor of the drawn value.
     grace = settings.grace_factor * configuration.grace.draw(0.0, LONGEST_GRACE, draw.random())
     return _Drawn(
         trial=trial,

@@ -69,7 +69,7 @@ class Training(Struct, frozen=True, kw_only=True):
     scale_in_seconds: Seconds | None = None
     """The same for fewer workers only; None: `resize_seconds`."""
     checkpoint_seconds: Seconds = 600.0
-    """How often it saves by itself: what is later is lost in a crash or with a node."""
+    """How often it saves by itself: later steps are lost in a crash or with a node."""
 
     @property
     def slowest(self) -> float:

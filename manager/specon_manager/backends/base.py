@@ -40,10 +40,10 @@ class Backend(Protocol):
     Orders are idempotent: a manager that was killed gives them again. Outcomes, failures too, come as
     events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone or, where what runs
     must not be ended, in EvictionRefused, holding room in RoomHeld or RoomRefused. A start beside a live
-    incarnation is answered with that one's name, or refused. What is ordered of the owner of a job (PlaceJob)
+    incarnation is answered with that one's name, or refused. An order to the owner of a job (PlaceJob)
     shows in the starts and ends of its replicas, or is refused with JobRefused; only backends where owners
-    place replicas are given such orders. What is to end while its checkpoint is fresh (`fresh_until`) is left
-    alone later, and OrderExpired says so. A weight has no outcome; it is ordered only
+    place replicas are given such orders. A replica that must end while its checkpoint is fresh
+    (`fresh_until`) is left alone later, and OrderExpired says so. A weight has no outcome; it is ordered only
     where the settings say that the backend can change shares in place. The end of a replica that nobody
     ordered is a ReplicaGone as well.
     """

@@ -78,7 +78,7 @@ def _connect(sharers: Iterable[Sharer]) -> list[list[Sharer]]:
 
 
 def _schedule(nodes: Mapping[str, Sequence[Sharer]], room: Mapping[str, int]) -> Schedule:
-    """Lay the turns of jobs on several nodes one after another; what is left of each node goes to its own."""
+    """Lay the turns of jobs on several nodes one after another; the rest of each node goes to its own."""
     floors = {node: LEAST_SHARE * sum(each.weight for each in here) for node, here in nodes.items()}
 
     def share(each: Sharer, node: str) -> float:

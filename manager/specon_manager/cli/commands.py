@@ -94,7 +94,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="init",
-        help="write the job file or the annotations for what you train, from what is there",
+        help="write the job file or the annotations of your training, from the files found",
         group="run",
         module="begin.init",
     ),
@@ -122,14 +122,14 @@ COMMANDS: Final = (
     ),
     Command(
         name="explain",
-        help="say what was decided about a job, and why",
+        help="list the decisions about a job, and their reasons",
         group="look",
         module="look.explain",
         of_clusters=True,
     ),
     Command(
         name="doctor",
-        help="say what is wrong with a job, a job file or a manager, the likeliest first",
+        help="list the faults of a job, a job file or a manager, the likeliest first",
         group="look",
         module="begin.doctor",
         of_clusters=True,

@@ -64,7 +64,7 @@ def _counts(column: Sequence[str]) -> bool:
 
 
 def _pattern(text: str, value: int, step: int | None) -> str:
-    """Return an expression of what stands before the two numbers; what is between may be anything."""
+    """Return an expression of the text before the two numbers; any text may stand between them."""
     parts: list[str] = []
     before, skipped = 0, False
     for at, found in enumerate(_NUMBER.finditer(text)):

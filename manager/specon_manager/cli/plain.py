@@ -51,7 +51,7 @@ def terminal_width(otherwise: int = _PLAIN_WIDTH) -> int:
 
 
 def fold_columns(rows: Sequence[Sequence[str]], most: Sequence[int], *, width: int) -> list[str]:
-    """Return rows in folded columns: each at most so wide, the last has what is left of `width`."""
+    """Return rows in folded columns: each at most so wide, the last has the rest of `width`."""
     wide = [min(bound, max(len(row[column]) for row in rows)) for column, bound in enumerate(most)]
     last = max(20, width - sum(wide) - len(_GAP) * len(wide))
     lines = []

@@ -37,5 +37,5 @@ _OF_STATES: Final[Mapping[str, str]] = {
 
 
 def style_of_state(state: str, *, stuck: bool = False) -> str:
-    """Return the colour of the state of a transaction; what is in flight stands out."""
+    """Return the colour of the state of a transaction; one in flight stands out."""
     return "bold red" if stuck else _OF_STATES.get(state, "bold magenta")

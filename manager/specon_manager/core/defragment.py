@@ -56,7 +56,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
 def outlooks(
     state: State, snapshot: Snapshot, unhelped: Mapping[str, int] | None = None
 ) -> Iterator[Outlook]:
-    """Yield what could be done for each waiting job for which what is free together would do, oldest first.
+    """Yield the outlook of each waiting job for which all free room together would do, oldest first.
 
     `snapshot` is what a policy would decide on. Jobs in `unhelped` are passed over while their mark holds.
     """
@@ -187,7 +187,7 @@ def _would_start(picture: Picture, best: Plan, state: State, snapshot: Snapshot)
 
 
 def _list_begun(outlook: Outlook, state: State, snapshot: Snapshot) -> list[Migrate | MigrateGang]:
-    """Return the moves of the plan that can begin beside what is in flight."""
+    """Return the moves of the plan that can begin beside the transactions in flight."""
     assert outlook.plan is not None
     budgets = state.settings.budgets
     begun = first_round(

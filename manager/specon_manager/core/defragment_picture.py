@@ -1,4 +1,4 @@
-"""The cluster as the search for moves sees it: what is free, what may be moved, and at which price. Pure."""
+"""The cluster as the search for moves sees it: free room, movable replicas, and their prices. Pure."""
 
 import math
 import zlib
@@ -45,7 +45,7 @@ class Scene:
         return need != NOTHING and need.fits(self._free)
 
     def picture(self, job: Job) -> Picture:
-        """Return what is searched for the job.
+        """Return the picture for the search of the job.
 
         Where its claim is the manager's own, what it needs is fixed, and nothing is moved there.
         """
@@ -124,7 +124,7 @@ class Scene:
         return total([self._snapshot.room(node) for node in self._nodes])
 
     def _rooms(self, job: str) -> tuple[Amount, ...]:
-        """Return what is free on each node beside what is kept for others than this job."""
+        """Return the free room of each node beside the room kept for others than this job."""
         snapshot, kept = self._snapshot, dict[str, list[Resources]]()
         for owner, claim in snapshot.claims.items():
             if owner == job or owner not in snapshot.jobs:

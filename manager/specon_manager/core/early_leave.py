@@ -53,7 +53,7 @@ def awaits_budget(state: State) -> bool:
 
 
 def leave_early(state: State, now: float) -> Step:
-    """Begin the moves of what is to leave, as many as budgets allow."""
+    """Begin the moves of replicas that are to leave, as many as budgets allow."""
     actions: list[Action] = []
     if not awaits_budget(state):
         return state, actions
@@ -75,7 +75,7 @@ def leave_early(state: State, now: float) -> Step:
 
 
 def _leavers(state: State, snapshot: Snapshot) -> list[Replica]:
-    """Return what is to leave, the one first that has the most left; by name where that is the same."""
+    """Return the replicas that are to leave, the most remaining time first; of equals by name."""
     found: list[tuple[float, str]] = []
     for replica in state.replicas.values():
         node = state.nodes.get(replica.node or "")
@@ -94,6 +94,6 @@ def _leavers(state: State, snapshot: Snapshot) -> list[Replica]:
 
 
 def _warning_of(replica: Replica) -> Warned | None:
-    """Return what was announced of the incarnation that runs."""
+    """Return the announcement about the incarnation that runs."""
     warned = replica.warned
     return warned if warned is not None and warned.incarnation == replica.incarnation else None

@@ -29,7 +29,7 @@ from specon_manager.model.snapshot import Snapshot
 _LEAST_QUOTA: Final = 0.01
 """Part of the whole that counts as the quota of a queue without one, by kind: what it borrows is dear."""
 _TRIED: Final = 64
-"""Jobs of one queue that are tried when what is free is shared out."""
+"""Jobs of one queue that are tried when the free room is shared out."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -50,10 +50,10 @@ class Turn(Struct, frozen=True, kw_only=True):
         return snapshot.without({**snapshot.withheld, **self.others})
 
     def objection(self, proposal: Proposal, snapshot: Snapshot) -> Objection | None:
-        """Return that the queue has had its part of what is free; None where it has not."""
+        """Return that the queue has had its part of the free room; None where it has not."""
         if not self._concerns(proposal, snapshot) or self.given < self.most:
             return None
-        return Objection(Refusal.QUOTA, f"queue {self.queue} has had its fair share of what is free")
+        return Objection(Refusal.QUOTA, f"queue {self.queue} has had its fair share of the free room")
 
     def after(self, proposal: Proposal, snapshot: Snapshot) -> "Turn":
         """Return the turn once the proposal is accepted; `snapshot` is from before that."""

@@ -92,7 +92,7 @@ def judge_faster_move(state: State, snapshot: Snapshot, now: float) -> tuple[Sta
     if move_budgets.cluster_objection(snapshot) is not None or not (names := candidates(state)):
         return state, []
     if any(each.purpose == DEFRAGMENT for each in snapshot.moves) or state.making_room.job in snapshot.claims:
-        return state, []  # what is moved next for the job that waits must find room
+        return state, []  # the next move for the job that waits must find room
     looked_at = _next(names, state.faster_after)
     after = "" if len(looked_at) == len(names) else looked_at[-1]
     if after != state.faster_after:
@@ -212,7 +212,7 @@ def _recall(job: Job, state: State) -> Objection | None:
         return Objection(Refusal.NO_GAIN, text)
     for name in _on_trial(state):
         if state.jobs[name].pace_kind == job.pace_kind:
-            text = f"{name} of the same kind was moved for this, and it is measured first what that brought"
+            text = f"{name} of the same kind was moved for this: its gain is measured first"
             return Objection(Refusal.COOLDOWN, text)
     return None
 

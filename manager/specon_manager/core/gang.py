@@ -44,7 +44,7 @@ def group_replicas(state: State, name: str, now: float, *, occupied: bool) -> St
         return _dissolve(state, job, present, "complete", now)
     if not any(replica.active for replica in present):
         if state.transactions_of(name):
-            return _count_training(state, job, now, trains=False)  # what is in flight says what becomes of it
+            return _count_training(state, job, now, trains=False)  # its transaction in flight decides
         state = _waits(state, job, now, since_now=occupied)
         # Without those that it had grown by, all of its workers may have succeeded.
         present = _present(state, state.jobs[name])
@@ -87,7 +87,7 @@ def _present(state: State, job: Job) -> list[Replica]:
 
 
 def _observe(state: State, name: str, now: float) -> State:
-    """Let the record of a job that its owner places say what is seen of it; it may begin again after its end.
+    """Bring the record of a job that its owner places up to date; it may begin again after its end.
 
     It is never among `ended_jobs`: it is remembered for as long as it is there.
     """
@@ -181,7 +181,7 @@ def _forget_claims(state: State, name: str) -> State:
 
 
 def _dissolve(state: State, job: Job, present: list[Replica], purpose: str, now: float) -> State:
-    """Let what is left of a job end: parameter servers never do by themselves, nor the peers of a failure."""
+    """Let the rest of a job end: parameter servers never do by themselves, nor the peers of a failure."""
     why = "its job is complete" if purpose == "complete" else "another replica of its job failed for good"
     for replica in present:
         if replica.ended or (replica.leaving is not None and replica.leaving.purpose in _GOES):
@@ -229,7 +229,7 @@ def _let_room_go(state: State, members: list[Replica]) -> State:
 def prune_ended(state: State) -> State:
     """Forget the jobs that ended longest ago, beyond those that the settings say are remembered."""
     keep = state.settings.retention
-    spare = max(64, keep // 4)  # many at once: each time copies what is left
+    spare = max(64, keep // 4)  # many at once: each time copies the rest
     if len(state.ended_jobs) <= keep + spare:
         return state
     forgotten = set(state.ended_jobs[: len(state.ended_jobs) - keep])

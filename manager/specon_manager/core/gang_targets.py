@@ -25,8 +25,8 @@ def place_on_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[
 def place_off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
     """Return where each replica is to run so that none is left on this node; else why that cannot be.
 
-    What leaves it goes first where others of the job are, then where most is open. What is on another node
-    that takes nobody any more leaves too: all of the job starts again, and could not do so there.
+    Replicas that leave go first where others of the job are, then where most is open. A replica on another
+    node that takes nobody any more leaves too: all of the job starts again, and could not do so there.
     """
     members = _present(job, snapshot)
     here = {member.node or "" for member in members}
@@ -75,7 +75,7 @@ def _place(
 
 
 def _open_rooms(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, Resources], list[str]]:
-    """Return what is open to the job on those nodes that take it, and what rules the others out."""
+    """Return the room open to the job on those nodes that take it, and why the others do not."""
     rooms, why = dict[str, Resources](), list[str]()
     for name in nodes:
         known = snapshot.nodes.get(name)

@@ -43,7 +43,7 @@ def read_settings(
     beside: Collection[str] = (),
     defaults: Settings | None = None,
 ) -> Settings:
-    """Return the settings in `content`; what is wrong with them is added to `mistakes`.
+    """Return the settings in `content`; their mistakes are added to `mistakes`.
 
     `beside` names the keys that mean something to the caller; others than these and `KINDS` are mistakes.
     What `defaults` says holds where nothing is given, also for each field of budgets, gate and deadlines.
@@ -79,7 +79,7 @@ def read_settings(
 
 
 def _of_queues(queues: Iterable[Queue]) -> Iterator[str]:
-    """Yield what is wrong with queues beside their types."""
+    """Yield the mistakes of queues beside their types."""
     known = set[str]()
     for number, queue in enumerate(queues):
         if not queue.name:
@@ -126,7 +126,7 @@ def _describe_kind(kind: Any) -> str:
 
 
 def describe_no_yaml(error: Exception) -> str:
-    """Return what is wrong with a text that is no YAML, and where, on one line."""
+    """Return the mistake of a text that is no YAML, and its place, on one line."""
     at, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if at is None or problem is None:
         return " ".join(str(error).split())[:_LONGEST]

@@ -69,14 +69,14 @@ def _not_running(job: Job, snapshot: Snapshot) -> str:
     workers = [snapshot.replicas[name] for name in job.spec.worker_names]
     ended = next((each.name for each in workers if each.phase is Phase.SUCCEEDED), None)
     if ended is not None:
-        return f"{ended} has ended: what is left of it cannot train alone"
+        return f"{ended} has ended: the other workers cannot train alone"
     if not any(each.phase is Phase.RUNNING for each in workers):
         return "it has no worker any more"
     return ""
 
 
 def _explain_unsaved(job: Job, savers: Iterable[Replica]) -> str | None:
-    """Return why what was saved does not permit an end."""
+    """Return why the checkpoints do not permit an end."""
     steps, savers = set[int](), list(savers)
     if not savers:
         return "none of its workers runs that saves"
@@ -103,7 +103,7 @@ def _about(replica: Replica, snapshot: Snapshot) -> list[Replica]:
 
 
 def _savers(replica: Replica, snapshot: Snapshot) -> list[Replica]:
-    """Return those whose checkpoints stand for what is restarted."""
+    """Return those whose checkpoints stand for the restarted replicas."""
     job = snapshot.jobs[replica.job]
     if not _whole(job):
         return [replica]

@@ -167,7 +167,7 @@ def _is_news(replica: Replica, event: ev.ReplicaGone) -> bool:
         return event.incarnation == replica.incarnation
     if event.incarnation is not None and event.incarnation == replica.former:
         return False
-    # What was ordered and not seen yet cannot be gone, unless its eviction was asked for.
+    # A replica that was ordered and not seen yet cannot be gone, unless its eviction was asked for.
     return replica.leaving is not None
 
 

@@ -1,4 +1,4 @@
-"""How much disturbance at once the owner of the cluster accepts: what is left of that for one more move."""
+"""How much disturbance at once the owner of the cluster accepts: the rest of that for one more move."""
 
 from collections.abc import Iterable
 from functools import lru_cache

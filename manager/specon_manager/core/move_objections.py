@@ -99,7 +99,7 @@ def present(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
 
 
 def no_place(replica: Replica, node: str, snapshot: Snapshot, beneficiary: str = "") -> Objection | None:
-    """Return why the node cannot take the replica; what is kept for the beneficiary is open to it."""
+    """Return why the node cannot take the replica; room kept for the beneficiary is open to it."""
     if (objection := no_node(node, snapshot.nodes)) is not None:
         return objection
     ruled = snapshot.nodes[node].taints or replica.job in snapshot.particular
@@ -111,7 +111,7 @@ def no_place(replica: Replica, node: str, snapshot: Snapshot, beneficiary: str =
 
 
 def _no_places(move: MigrateGang, snapshot: Snapshot) -> Objection | None:
-    """Return why the nodes cannot take what is to come there, or that nothing is."""
+    """Return why the nodes cannot take the replicas that are to come there, or that none is."""
     job = snapshot.jobs[move.job]
     if (foreign := scaling.foreign(move.placement, job)) is not None:
         return foreign

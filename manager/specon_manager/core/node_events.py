@@ -1,4 +1,4 @@
-"""Nodes come, change and go; what is in flight to or from one of them is looked at when things settle."""
+"""Nodes come, change and go; transactions in flight to or from them are looked at when things settle."""
 
 import msgspec
 

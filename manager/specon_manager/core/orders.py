@@ -29,7 +29,7 @@ from specon_manager.model.cluster import Phase, Replica
 
 
 def order(state: State, accepted: Iterable[Proposal], now: float, *, policy: str = "") -> Step:
-    """Return the state in which the accepted proposals are under way, and what is ordered for them.
+    """Return the state in which the accepted proposals are under way, and the orders for them.
 
     `policy` is who proposed moves; empty: the one that is set.
     """

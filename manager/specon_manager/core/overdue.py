@@ -21,7 +21,7 @@ _DOUBLINGS = 4  # of the wait before the owner of a job is told once more that i
 
 
 class _Due(Struct, frozen=True, kw_only=True):
-    """What is overdue of replicas and jobs, each by name."""
+    """The overdue replicas and jobs, each by name."""
 
     starts: tuple[str, ...]
     """Ordered and not seen."""
@@ -34,7 +34,7 @@ class _Due(Struct, frozen=True, kw_only=True):
 
 
 def catch_up(state: State, now: float) -> Step:
-    """Return the state in which nothing is overdue any more, and what is ordered for that."""
+    """Return the state in which nothing is overdue any more, and the orders for that."""
     due = _due(state, now)
     actions = list[Action]()
     for name in due.starts:
@@ -61,7 +61,7 @@ def catch_up(state: State, now: float) -> Step:
 
 
 def _due(state: State, now: float) -> _Due:
-    """Look at what is in no transaction: those have deadlines of their own."""
+    """Look at replicas in no transaction: transactions have deadlines of their own."""
     moving = {name for each in state.transactions.values() for name in each.concerned}
     changing = {each.job for each in state.transactions.values() if each.whole}
     starts, ends, restarts, torn = [], [], [], dict[str, None]()
@@ -89,7 +89,7 @@ def _due(state: State, now: float) -> _Due:
 
 
 def _not_started(state: State, replica: Replica, now: float) -> Step:
-    """Tell to end what was not seen to start: it may have, and must not live beside the next one."""
+    """Tell a replica to end that was not seen to start: it may live, and must not beside the next one."""
     if state.jobs[replica.job].owned:
         return state, []
     told = Leaving(purpose="late", since=now, deadline=now, reason="it did not start in time")

@@ -1,7 +1,7 @@
 """Jobs that their owners place: described, described again, and gone.
 
-Their replicas are awaited until an incarnation is seen; the life of replicas is in `lifecycle`. What is
-ordered for them, their descriptions allow.
+Their replicas are awaited until an incarnation is seen; the life of replicas is in `lifecycle`. Their
+descriptions allow each order for them.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ from specon_manager.model.overlay import lacking
 
 
 def job_observed(state: State, event: ev.JobObserved, now: float) -> Step:
-    """Take a job in, or its new description; what is known of its replicas stays known.
+    """Take a job in, or its new description; the records of its replicas stay.
 
     A name that a job of ours has already changes nothing.
     """
@@ -33,7 +33,7 @@ def job_observed(state: State, event: ev.JobObserved, now: float) -> Step:
 
 
 def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
-    """End what is in flight of a job that is not there any more, and forget it with its replicas."""
+    """End the transactions in flight of a job that is not there any more; forget it and its replicas."""
     job = state.jobs.get(event.job)
     if job is None or not job.owned:
         return state, []
@@ -53,7 +53,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
 
 
 def _describe_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
-    """Await what is new, and let go of what is named no more: at once, or when it has left its node."""
+    """Await new replicas, and let go of those named no more: at once, or when they have left their nodes."""
     unnamed = [name for name in (*job.spec.replicas, *job.dropped) if name not in set(spec.replicas)]
     staying = tuple(name for name in unnamed if state.replicas[name].phase is Phase.RUNNING)
     state = forget_replicas(state, set(unnamed) - set(staying))

@@ -71,7 +71,7 @@ def asks(replica: Replica) -> bool:
 
 
 def forgotten(state: State, job: Job) -> State:
-    """Return the state without what is known of one job alone, which is over or gone."""
+    """Return the state without what it knows of one job alone, which is over or gone."""
     kind = job.pace_kind
     if not job.spec.kind and kind in state.paces:
         state = msgspec.structs.replace(state, paces=lacking(state.paces, [kind]))

@@ -173,7 +173,7 @@ def _carry_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     if isinstance(proposal, Migrate | MigrateGang) or snapshot.jobs[proposal.job].spec.transacted:
         if isinstance(proposal, AdmitGang):
             snapshot = snapshot.with_records(scaling.absent(proposal, snapshot))
-        name = f"what was accepted a moment ago for {subject(proposal)}"
+        name = f"the change accepted a moment ago for {subject(proposal)}"
         return snapshot.with_transaction(
             record_of(proposal, snapshot.jobs, snapshot.replicas, name=name, now=snapshot.now)
         )

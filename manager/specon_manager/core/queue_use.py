@@ -42,7 +42,7 @@ def uses_of(state: State) -> Mapping[str, QueueUse]:
         if queue or not job.owned:
             requested[queue] = requested.get(queue, NOTHING) + replica.requests
             active.setdefault(queue, set()).add(job.name)
-    usage = Usage(state.snapshot(now=0.0))  # what is used does not depend on the time
+    usage = Usage(state.snapshot(now=0.0))  # the use does not depend on the time
     return {
         name: QueueUse(
             used=usage.used(name) if name in state.queues else requested.get(name, NOTHING),

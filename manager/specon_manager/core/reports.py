@@ -1,4 +1,4 @@
-"""What a report changes in what is known of a replica. Lost, doubled and late reports are harmless."""
+"""How a report changes the record of a replica. Lost, doubled and late reports are harmless."""
 
 from typing import Final
 

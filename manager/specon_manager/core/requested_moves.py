@@ -41,7 +41,7 @@ _NAMED: Final = 3  # nodes for which a refusal says why they cannot take the rep
 _PASSING: Final = frozenset(
     {Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT, Refusal.JUST_STARTED}
 )
-"""What is over as soon as something in flight is, or a job that has just started is heard of."""
+"""Objections that end with a transaction in flight, or with the first report of a started job."""
 _NO_OTHER_NODE: Final = frozenset({Refusal.NO_ROOM, Refusal.NOT_ELIGIBLE, Refusal.NODE_NOT_READY})
 """Why none of the nodes can take a replica."""
 
@@ -97,7 +97,7 @@ def try_requests(state: State, now: float) -> Step:
 
 
 def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[str | None, str]:
-    """Return where a replica would be moved if someone asked for it now, else None and what is against it.
+    """Return where a replica would be moved if someone asked for it now, else None and the objection.
 
     With `target` None the node with the most open room is chosen. Nothing changes by the question.
     """
@@ -108,7 +108,7 @@ def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[
 def answer_to_job(
     state: State, job: str, targets: tuple[str, ...], now: float
 ) -> tuple[Mapping[str, str] | None, str]:
-    """Return where a whole job would be moved, node by replica, else None and what is against it.
+    """Return where a whole job would be moved, node by replica, else None and the objection.
 
     Without `targets` it leaves all nodes that it is on. Nothing changes by the question.
     """
@@ -116,7 +116,7 @@ def answer_to_job(
 
 
 def answer(state: State, request: Request, now: float) -> tuple[Mapping[str, str] | None, str]:
-    """Return the node by replica that a request would come to now, else None and what is against it."""
+    """Return the node by replica that a request would come to now, else None and the objection."""
     move, objection = judge_request(state, request, now)
     if objection is not None or move is None:
         return None, "" if objection is None else objection.text
@@ -164,7 +164,7 @@ def judge_request(
 ) -> tuple[Move | None, Objection | None]:
     """Return the move that a request comes to now, or what stands in its way.
 
-    `may_yield`: whether what is to leave a node, and has room nowhere, is to be saved where it is.
+    `may_yield`: whether a replica that must leave its node, and has room nowhere, is saved where it is.
     """
     snapshot = state.snapshot(now)
     if (gone := _object_gone(state, request)) is not None:

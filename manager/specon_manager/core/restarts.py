@@ -16,7 +16,7 @@ def restart_crashed(state: State, replica: Replica, reason: str, now: float) -> 
     """Start the replica again after a pause, or give it up when its owner's patience is used up.
 
     One that was told to end is gone, however it ended: that is no crash, nor is what a transaction brings
-    about. What is missing keeps its room while the rest of its job is there.
+    about. A missing replica keeps its room while the rest of its job is there.
     """
     if replica.leaving is not None:
         if replica.leaving.purpose != "late":

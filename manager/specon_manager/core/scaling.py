@@ -237,7 +237,7 @@ def no_room(
 ) -> Objection | None:
     """Return the first node that cannot take what the placement puts there, all of it together.
 
-    What is kept for the beneficiary is open to it.
+    Room kept for the beneficiary is open to it.
     """
     if not placement:
         return Objection(Refusal.PARTIAL_GANG, "the placement names no replica")

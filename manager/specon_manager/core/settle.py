@@ -70,7 +70,7 @@ def _of_replicas(before: State, state: State) -> Iterator[str]:
 
 
 def _stands_alike(known: Replica, replica: Replica) -> bool:
-    """Whether two records agree in what their job and what is in flight of it hang on."""
+    """Whether two records agree in the fields that decide over their job and its transactions in flight."""
     return (
         known.phase is replica.phase
         and known.incarnation == replica.incarnation

@@ -176,7 +176,7 @@ def _object_closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
         other = snapshot.jobs[name]
         if other.spec.queue == job.spec.queue and starves(other, snapshot):
             waits = snapshot.now - other.queued_at
-            text = f"what becomes free of queue {job.spec.queue} is for {name}, which waits for {waits:.0f} s"
+            text = f"free quota of queue {job.spec.queue} is for {name}, which waits for {waits:.0f} s"
             return Objection(Refusal.STARVATION, text)
     return None
 
@@ -184,7 +184,7 @@ def _object_closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
 def _object_infringed(
     placement: Mapping[str, str], name: str, claim: Claimed, snapshot: Snapshot
 ) -> Objection | None:
-    """Return which node would not keep the head's share beside what is to be placed there; None: none."""
+    """Return which node would not keep the head's share beside the new replicas there; None: none."""
     kept_there = _amounts(claim, snapshot)
     wanted: dict[str, Resources] = {}
     for replica, node in placement.items():

@@ -40,7 +40,7 @@ class Pause(Struct, frozen=True, kw_only=True):
 
 
 class MakingRoom(Struct, frozen=True, kw_only=True):
-    """What is remembered of moves that make room for jobs that wait (`core/defragment.py`)."""
+    """The record of moves that make room for jobs that wait (`core/defragment.py`)."""
 
     job: str = ""
     """The job for which room is made, and kept by a claim; empty where there is none."""
@@ -150,4 +150,4 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 Step = tuple[State, list[Action]]
-"""What a part of `step` returns: the state afterwards, and what is ordered."""
+"""What a part of `step` returns: the state afterwards, and the orders."""

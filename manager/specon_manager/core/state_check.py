@@ -25,7 +25,7 @@ def latest(state: State) -> float:
 
 
 def check_state(state: State) -> None:
-    """Raise ValueError naming what is wrong with a state that can be read and not be used."""
+    """Raise ValueError naming the mistake in a state that can be read and not be used."""
     mistakes = itertools.chain(
         _names(state), _missing(state), _list_shared(state), _in_flight(state), _numbers(state)
     )
@@ -43,7 +43,7 @@ def _names(state: State) -> Iterator[str]:
 
 
 def _missing(state: State) -> Iterator[str]:
-    """Yield what is referred to and not there."""
+    """Yield the references to something that is not there."""
     for replica in state.replicas.values():
         if replica.job not in state.jobs:
             yield f"replicas: {replica.name} is of job {replica.job!r}, which is not there"

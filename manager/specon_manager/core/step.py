@@ -53,7 +53,7 @@ _DECISIONS: Final = 300
 
 
 def step(state: State, event: ev.Event, now: float) -> Step:
-    """Return the state after the event and what is ordered because of it.
+    """Return the state after the event and the orders because of it.
 
     `now` is seconds on a clock that never goes back; it is not before that of the last call.
     """
@@ -108,7 +108,7 @@ def frees_what_waits(before: State, after: State) -> bool:
 
 
 def _tick(state: State, event: ev.Tick, now: float) -> Step:
-    """Look at what is overdue."""
+    """Look at overdue replicas and jobs."""
     del event
     state, actions = catch_up(state, now)
     return prune_ended(state), actions
@@ -165,7 +165,7 @@ def _other_turns(state: State, now: float, first: str) -> Step:
 
 
 def _carry_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str = "") -> Step:
-    """Remember what was decided, by this policy or the one that is set, and order what was accepted."""
+    """Remember the decisions, of this policy or the one that is set, and order the accepted proposals."""
     state = _remember(state, verdicts, now, policy or state.settings.policy)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
     return order(state, accepted, now, policy=policy) if accepted else (state, [])

@@ -239,7 +239,7 @@ def _times(requests: Resources, room: Resources) -> int:
 
 
 def _short(requests: Resources, most: Resources) -> tuple[str, str]:
-    """Return what is asked for and what is free, in the same units."""
+    """Return the requested and the free amount, in the same units."""
     asked = [(requests.cpu, most.cpu, "CPU"), (requests.memory / _GIB, most.memory / _GIB, "GiB")]
     asked.append((requests.gpu, most.gpu, "GPU"))
     named = [each for each in asked if each[0] > 0]

@@ -20,7 +20,7 @@ LABELS: Final = (
     "karpenter.azure.com/sku-gpu-name",  # Karpenter on Azure
     "k8s.amazonaws.com/accelerator",  # AWS node groups with a cluster autoscaler
 )
-"""The first of these that a node has counts: what was read from the device before what was configured."""
+"""The first of these that a node has counts: one read from the device goes before one that was configured."""
 
 
 def model_of(labels: Mapping[str, str]) -> str:

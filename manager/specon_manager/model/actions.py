@@ -37,7 +37,7 @@ class Migrate(Struct, frozen=True, tag=True, kw_only=True, gc=False):
     purpose: str
     reason: str | Words
     beneficiary: str = ""
-    """The job that waits for which it is to make room, where there is one: what is kept for that is open."""
+    """The waiting job for which the action makes room, if there is one; room kept for that job is open."""
 
 
 class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
@@ -172,7 +172,7 @@ class HoldRoom(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ReleaseRoom(Struct, frozen=True, tag=True, kw_only=True):
-    """Order: give back what was held for a replica."""
+    """Order: give back the room held for a replica."""
 
     transaction: str
     replica: str

@@ -1,4 +1,4 @@
-"""What is counted of the replicas of a node."""
+"""The counts of the replicas of a node."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -140,7 +140,7 @@ def _holds(requirement: Requirement, labels: Mapping[str, str], name: str) -> bo
 
 
 def _compares(operator: Literal["Gt", "Lt"], value: str, bound: str) -> bool:
-    """Whether value > bound or value < bound as integers; what is no integer compares with nothing."""
+    """Whether value > bound or value < bound as integers; a text that is no integer never does."""
     left, right = _integer(value), _integer(bound)
     if left is None or right is None:
         return False

@@ -13,7 +13,7 @@ from specon_sidecar.wire import Acknowledgement, Report
 
 
 class ManagerStarted(Struct, frozen=True, tag=True):
-    """A manager took over this state, perhaps with new settings: what was in flight is ordered again."""
+    """A manager took over this state, perhaps with new settings; it repeats the orders in flight."""
 
     manager: str
     settings: Settings
@@ -138,7 +138,7 @@ class EvictionRefused(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class JobRefused(Struct, frozen=True, tag=True, kw_only=True):
-    """What was ordered of the owner of a job cannot be done."""
+    """The owner of a job cannot carry out an order."""
 
     job: str
     transaction: str
@@ -191,7 +191,7 @@ class SaveRequested(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Paused(Struct, frozen=True, tag=True, kw_only=True):
-    """Someone wants nothing new to be ordered; what is in flight continues to its end."""
+    """Someone wants nothing new to be ordered; transactions in flight continue to their end."""
 
     reason: str | None
     """In words, perhaps none at all; None ends the pause."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 class ExpectedStart(Struct, frozen=True, kw_only=True):
     """When a waiting job is expected to start; seconds from the moment that it is told of.
 
-    Possible worlds are drawn from what is known and played forward under the present policy.
+    Possible worlds are drawn from the present knowledge and played forward under the present policy.
     """
 
     in_seconds: float | None = None
@@ -21,10 +21,10 @@ class ExpectedStart(Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why it is not known."""
     assumptions: tuple[str, ...] = ()
-    """What is taken for granted, in words, and on what the remaining times of jobs rest."""
+    """The assumptions, in words, and the basis of the remaining times of jobs."""
 
     def after(self, seconds: float) -> "ExpectedStart":
-        """Return the same, told so many seconds later: what is over by then counts as now."""
+        """Return the same, told so many seconds later: a moment that is past by then counts as now."""
         if self.earliest_seconds is None:
             return self
         return msgspec.structs.replace(

@@ -35,7 +35,7 @@ class Members(Mapping[str, tuple[Replica, ...]]):
 
 
 class OnNode(Mapping[str, tuple[Replica, ...]]):
-    """The replicas on each node, by the names of those that were there, but for what is `beside` that."""
+    """The replicas on each node: those in `beside`, and for all other nodes those in `names`."""
 
     def __init__(
         self,

@@ -14,12 +14,12 @@ class OpenRoom(Placements):
 
     @cached_property
     def _rooms(self) -> dict[str, Resources]:
-        """What was asked for of `room`, by node."""
+        """Former answers of `room`, by node."""
         return {}
 
     @cached_property
     def _objections(self) -> dict[Constraints, dict[str, str | None]]:
-        """What was asked for of `objection_to`, by rules and node."""
+        """Former answers of `objection_to`, by rules and node."""
         return {}
 
     @cached_property
@@ -44,7 +44,7 @@ class OpenRoom(Placements):
         return held
 
     def room(self, node: str) -> Resources:
-        """Return what nobody has requested on `node`, room held for what is in flight counted as taken."""
+        """Return the unrequested room on `node`; room held for transactions in flight counts as taken."""
         known = self._rooms.get(node)
         if known is not None:
             return known
@@ -93,7 +93,7 @@ class OpenRoom(Placements):
 
     @cached_property
     def _claimed(self) -> Mapping[str, tuple[tuple[str, Resources], ...]]:
-        """What is claimed on each node: (job, amount)."""
+        """The claims on each node: (job, amount)."""
         found: dict[str, list[tuple[str, Resources]]] = {}
         for job, claim in self.claims.items():
             if job not in self.jobs:

@@ -1,4 +1,4 @@
-"""How fast jobs of one kind train, by how they are set up: what was measured, and how sure it is."""
+"""How fast jobs of one kind train, by how they are set up: the measurements, and how sure they are."""
 
 import math
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KindPaces(Struct, frozen=True, kw_only=True):
-    """What is known of the jobs of one kind."""
+    """The measured paces of the jobs of one kind."""
 
     paces: tuple[Pace, ...] = ()
     """One for each setup."""
@@ -83,7 +83,7 @@ class KindPaces(Struct, frozen=True, kw_only=True):
     """Those that run, as each was set up when it was measured last."""
 
     def with_sample(self, job: str, setup: Setup, seconds: float, *, most: int) -> "KindPaces":
-        """Return what is known after one more measurement of a job; of so many setups at most."""
+        """Return the paces after one more measurement of a job; of so many setups at most."""
         jobs = self.jobs if self.jobs.get(job) == setup else {**self.jobs, job: setup}
         known = self.of(setup)
         if known is None:
@@ -98,7 +98,7 @@ class KindPaces(Struct, frozen=True, kw_only=True):
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """A job that was moved to a setup that was faster, and whether that brought what was expected."""
+    """A job that was moved to a setup that was faster, and whether that brought the expected gain."""
 
     setup: Setup
     """As it was to be set up."""
@@ -113,7 +113,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 
 def saving(slow: Pace, quick: Pace) -> float:
-    """Return which part of its time a job saves at least, by what was measured; 0 where none is sure.
+    """Return which part of its time a job saves at least, by measurement; 0 where none is sure.
 
     Both means are taken to be wrong by twice their standard errors, to the disadvantage of a move.
     """

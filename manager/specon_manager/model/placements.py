@@ -1,4 +1,4 @@
-"""The records of one moment: what is in flight, who is where, and who waits."""
+"""The records of one moment: transactions in flight, where each replica is, and who waits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class Placements:
         self._root: Survey | None = None
         """The survey of the snapshot from which this one differs in a few replicas."""
         self._beside: dict[str, tuple[Replica, ...]] = {}
-        """What is on those nodes on which something else is."""
+        """The contents of those nodes whose contents differ."""
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
 
     @property
@@ -94,11 +94,11 @@ class Placements:
 
     @cached_property
     def free(self) -> Rooms:
-        """What is free beside what holds room, but for `_beside` and `_leaving`."""
+        """The room that no replica holds, without regard to `_beside` and `_leaving`."""
         root = self._survey if self._root is None else self._root
         return rooms(self.nodes, root.census)
 
-    # -- what is in flight -----------------------------------------------------------------------
+    # -- transactions in flight ------------------------------------------------------------------
 
     @cached_property
     def moving(self) -> Mapping[str, Transaction]:
@@ -121,7 +121,7 @@ class Placements:
         return Counter(node for move in self.moves for node in move.nodes)
 
     def leaves(self, replica: Replica) -> bool:
-        """Whether a replica is about to leave its node, and does not come back by what is in flight."""
+        """Whether a replica is about to leave its node, and no transaction in flight brings it back."""
         transaction = self.moving.get(replica.name)
         if transaction is not None:
             return replica.name not in transaction.wanted
@@ -199,7 +199,7 @@ class Placements:
         return tuple(sorted(there, key=ready.__getitem__))
 
     def place(self, replica: Replica) -> str | None:
-        """Return the node on which the replica holds room, or will when what is in flight has succeeded."""
+        """Return the node on which the replica holds room, or will when its transaction has succeeded."""
         transaction = self.moving.get(replica.name)
         if transaction is not None and (node := transaction.wanted.get(replica.name)):
             return node

@@ -1,4 +1,4 @@
-"""What is different between two mappings of records, and what is kept of the first for the second."""
+"""The differences between two mappings of records, and the results of the first that hold for the second."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Positions = dict[str, int]
 
 
 class _Compared(Struct):
-    """What is different between two mappings; no `names`: what both have in common is in another order."""
+    """The differences between two mappings; no `names`: their common keys are in another order."""
 
     before: Mapping[str, object]
     after: Mapping[str, object]
@@ -100,7 +100,7 @@ def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
     was, now = flat(before), flat(after)
     old, new = list(was), list(now)
     if len(old) <= len(new) and old == (new if len(old) == len(new) else new[: len(old)]):
-        # As mostly nothing is gone, and what is new comes last.
+        # As mostly nothing is gone, and new keys come last.
         found, added = list(compress(old, map(is_not, was.values(), now.values()))), new[len(old) :]
         return _Compared(before, after, (*found, *added), added, [], [])
     former, present = list(was.values()), list(now.values())

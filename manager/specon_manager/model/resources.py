@@ -21,7 +21,7 @@ class Resources(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True,
         )
 
     def __sub__(self, other: "Resources") -> "Resources":
-        """Return what is left, never less than nothing of any kind."""
+        """Return the rest, never less than nothing of any kind."""
         return Resources(
             cpu=max(0.0, self.cpu - other.cpu),
             memory=max(0.0, self.memory - other.memory),

@@ -1,4 +1,4 @@
-"""What is free on the ready nodes beside what holds room on them: kept, and renewed for those that differ."""
+"""The free room of the ready nodes: kept, and renewed for the nodes that differ."""
 
 from collections.abc import Mapping
 from itertools import compress
@@ -17,7 +17,7 @@ Amounts = dict[str, Resources]
 class Rooms:
     """By name of each node that takes replicas, in the order of their names (node-2 before node-10).
 
-    What is held on the way of a move is not taken off: that is known to the snapshot.
+    The room that a move holds on its way is not taken off: the snapshot knows that.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class Rooms:
 
 
 def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
-    """Return what is free: only a cache, no answer depends on who asked before."""
+    """Return the free room: only a cache, no answer depends on who asked before."""
     global _last  # noqa: PLW0603  (a cache of one entry)
     last = _last
     _last = found = Rooms(nodes, census) if last is None else last.renewed(nodes, census)

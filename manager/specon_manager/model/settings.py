@@ -74,8 +74,8 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     eviction_margin: Seconds = 10.0
     """Beyond the grace period."""
     checkpoint_age: Seconds = 10.0
-    """How old a verified checkpoint may be when what it stands for is told to end: what is trained in that
-    time is lost. Later, a new one is asked for first."""
+    """How old a verified checkpoint may be when its replicas are told to end: the steps trained in that
+    time are lost. Later, a new one is asked for first."""
     pause: Pause = 30.0
     """For how long a trainer may be asked to pause after it has saved, until it is told to end."""
     verify: Seconds = 180.0

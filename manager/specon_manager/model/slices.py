@@ -1,4 +1,4 @@
-"""Who takes turns on which GPUs: one answer for policy, plan, what sidecars are told, and what is said.
+"""Who takes turns on which GPUs: one answer for the policy, the plan, the orders to sidecars, and the pages.
 
 A job takes turns where its owner asked for it and its sidecars can stop it. On a GPU that several use, all of
 them must fit its memory together: who is stopped keeps what it holds there. The labels of nodes are those of

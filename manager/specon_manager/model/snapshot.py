@@ -208,7 +208,7 @@ class Snapshot(OpenRoom):
         if "particular" in self.__dict__:
             changed.__dict__["particular"] = self.particular  # the jobs do not differ
         changed._objections = self._objections  # neither nodes nor descriptions differ
-        changed._counted = self._counted  # what was counted is kept with what it was counted of
+        changed._counted = self._counted  # counts are kept with the records that they are of
         return changed
 
 

@@ -177,7 +177,7 @@ def no_node(node: str, nodes: Mapping[str, Node]) -> Objection | None:
 
 
 def in_flight_objection(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
-    """Return what is in flight that excludes anything else for the job, or for one replica of it."""
+    """Return the transaction in flight that excludes any other for the job, or for one of its replicas."""
     whole = snapshot.changing.get(job.name)
     if whole is not None:
         return Objection(Refusal.IN_FLIGHT, f"{whole.id} of its job is in flight")

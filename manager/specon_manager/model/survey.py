@@ -1,8 +1,8 @@
-"""What is counted of all replicas, kept from one look at the cluster to the next.
+"""Counts over all replicas, kept from one look at the cluster to the next.
 
-Invariant: `surveyed(...)` always tells the same as `Survey.of(...)`, which looks at every replica. What was
-counted last is remembered here, as a cache is, and only what differs since is counted again, which takes as
-long as so much of the cluster has changed. No answer depends on who asked before.
+Invariant: `surveyed(...)` always tells the same as `Survey.of(...)`, which looks at every replica. This
+module keeps the last counts, as a cache does, and counts only the records that differ since. That takes
+time in proportion to the changed part of the cluster. No answer depends on who asked before.
 """
 
 from bisect import bisect_left
@@ -241,7 +241,7 @@ class Survey:
 
 
 def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
-    """Return the survey of these records: what was counted last is counted again where they differ only."""
+    """Return the survey of these records: the last counts, renewed only where the records differ."""
     global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
     last = _last
     _last = found = Survey.of(replicas, moving) if last is None else last.renewed(replicas, moving)

@@ -14,7 +14,7 @@ from specon_sidecar.wire import Checkpoint
 
 
 class Kind(StrEnum):
-    """What is changed."""
+    """The kind of change."""
 
     MOVE = "move"
     ADMIT = "admit"
@@ -104,7 +104,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     before: Mapping[str, str]
     """Node by replica, of what it is about and ran when it began."""
     after: Mapping[str, str]
-    """Node by replica, of what is to run when it has succeeded; "" is wherever its owner likes."""
+    """Node by replica, of those that are to run when it has succeeded; "" is wherever its owner likes."""
     whole: bool = False
     """Whether it is about the job as a whole."""
     restart: bool = False
@@ -132,7 +132,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     stale: bool = False
     """Whether what permits the end was too old when it was to be acted upon."""
     ending: Mapping[str, str] = field(default_factory=dict)
-    """Incarnation by replica, of what was told to end on the present way; "" is whichever there is."""
+    """Incarnation by replica, of those told to end on the present way; "" is whichever there is."""
     repeats: int = 0
     """How often the present orders to end were given again because they were not obeyed."""
     missing_sidecars: Mapping[str, int] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> Mapping[str, str]:
-        """Node by replica, of what is to run when the present attempt succeeds."""
+        """Node by replica, of those that are to run when the present attempt succeeds."""
         return self.after if self.attempt == 1 else self.before
 
     @property
@@ -199,7 +199,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it counts in the budgets of what is in flight."""
+        """Whether it counts in the budgets of transactions in flight."""
         return not self.stuck
 
     # A move of one replica, as those see it who show or count moves.
@@ -280,7 +280,7 @@ HAS_LEFT: Final = "it has left "
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A move that a person or another program asked for and that waits for what is in flight."""
+    """A move that a person or another program asked for and that waits for the transactions in flight."""
 
     id: str
     replica: str = ""

@@ -35,7 +35,7 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
 
 
 Placed = tuple[Gang, dict[str, str]]
-"""What is to start, and where: node by replica."""
+"""The replicas to start, and where: node by replica."""
 Chosen = tuple[dict[str, str], str]
 """Where it is to start, and why there."""
 
@@ -50,9 +50,10 @@ def fill(  # noqa: C901, PLR0917  (one pass over the queue, and what a policy ma
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
 
-    `strand` is told at once of each job that does not, with what was placed before it: room that it reserves
-    is not given to those who come after. `choose` may take room for a job, where it has reasons of its own.
-    `waits` says of a gang whether it had better wait than start with so few workers beside its servers.
+    `strand` is told at once of each job that does not, with the replicas placed before it: room that it
+    reserves is not given to those who come after. `choose` may take room for a job, where it has reasons of
+    its own. `waits` says of a gang whether it had better wait than start with so few workers beside its
+    servers.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is

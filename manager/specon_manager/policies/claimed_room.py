@@ -6,7 +6,7 @@ from specon_manager.model.resources import NOTHING, Resources, total
 
 
 class ClaimedRoom:
-    """What is kept, as one call of a policy changes it."""
+    """The room kept by claims, as one call of a policy changes it."""
 
     def __init__(self) -> None:
         self._on: dict[str, dict[str, Resources]] = {}
@@ -30,7 +30,7 @@ class ClaimedRoom:
         return job in self._of
 
     def on(self, node: str) -> Mapping[str, Resources] | None:
-        """Return what is kept on a node, by job; None: nothing."""
+        """Return the room kept on a node, by job; None: no room."""
         return self._on.get(node)
 
     def add(self, job: str, node: str, amount: Resources) -> None:
@@ -40,7 +40,7 @@ class ClaimedRoom:
         self._of.setdefault(job, {})[node] = None
 
     def pop(self, job: str) -> dict[str, Resources]:
-        """Give up what is kept for the job and return it, by node."""
+        """Give up the room kept for the job and return it, by node."""
         held = dict[str, Resources]()
         for node in self._of.pop(job, ()):
             held[node] = self._on[node].pop(job)

@@ -1,7 +1,7 @@
 """DRAGON: gangs on the fewest nodes, shrunk for a job that waited long, grown where the cluster is idle.
 
 Lin, Yeh, Chou: DRAGON: A Dynamic Scheduling and Scaling Controller for Managing Distributed Deep Learning
-Jobs in Kubernetes Cluster, CLOSER 2019, section 3.3 and Figure 5. What was repaired is explained in
+Jobs in Kubernetes Cluster, CLOSER 2019, section 3.3 and Figure 5. The repairs are explained in
 `docs/results/elastic.md`; `literal` scales as the published code does. Without scaling it is the paper's
 locality-aware scheduler.
 """
@@ -93,7 +93,7 @@ class _Call:
             yield self.books.start(job, placement, "first in the queue that has room")
 
     def scale_down(self) -> Iterator[Proposal]:
-        """(1), (2) Start urgent jobs, the smallest first, in what is idle or in what others can spare."""
+        """(1), (2) Start urgent jobs, the smallest first, in idle room or in room that others can spare."""
         for job in sorted(self._urgent(), key=self._size):
             waited = _describe_wait(job, self.snapshot)
             if (placement := self.smallest(job.spec, self.books.idle)) is not None:
@@ -113,7 +113,7 @@ class _Call:
         """Strip running jobs, the oldest first, as if a free place on any node were as good as another."""
         urgent = sorted(self._urgent(), key=lambda job: (job.spec.fewest_workers, job.order))
         if not urgent or any(replica.leaving is not None for replica in self.snapshot.replicas.values()):
-            return  # what was freed is given out before more is
+            return  # freed room is given out before more is freed
         job = urgent[0]
         spare = [self.books.surplus(other) for other in self._scalable()]
         if sum(map(len, spare)) <= job.spec.fewest_workers:
@@ -195,7 +195,7 @@ class _Call:
     def _room_for(self, spec: JobSpec) -> tuple[list[Replica], Mapping[str, str]] | None:
         """Return the workers that must end so that a gang has room, and where it then goes; None: too few.
 
-        What is leaving already is counted first, and may be enough. Else the gang gets one node, if one is
+        Workers already leaving are counted first, and may be enough. Else the gang gets one node, if one is
         large enough to hold it at all: victims that shrink so that a gang can be torn apart lose more than it
         gains.
         """
@@ -210,7 +210,7 @@ class _Call:
         spare = [self.books.surplus(job) for job in self._scalable()]
         if self.settings.victim_order == "fifo":
             return [worker for workers in spare for worker in workers]
-        # What is left of the surplus when it is a worker's turn; of equals the oldest job's goes first.
+        # The rest of the surplus when it is a worker's turn; of equals the oldest job's goes first.
         turns = [
             (-self._share(worker.requests) * (len(workers) - gone), age, gone, worker)
             for age, workers in enumerate(spare)

@@ -44,7 +44,7 @@ class Books:
         return list(self.snapshot.waiting)
 
     def idle_soon(self) -> Idle:
-        """Return a copy of what is idle once everything that was told to end is gone."""
+        """Return a copy of the idle room once everything that was told to end is gone."""
         idle = self.idle.copy()
         for node, requests in self._leaving:
             idle.give(node, requests)
@@ -194,8 +194,8 @@ def make_room(
 ) -> tuple[list[Replica], Mapping[str, str]] | None:
     """Return which workers must end so that a gang has room, and where it then goes; None: none suffice.
 
-    What is leaving already is counted first, so the answer may name no worker. The candidates give one worker
-    after the other, in their order; a worker that turns out not to be needed stays.
+    Workers already leaving are counted first, so the answer may name no worker. The candidates give one
+    worker after the other, in their order; a worker that turns out not to be needed stays.
     """
     idle = books.idle_soon()
     if (placement := place(spec, idle)) is not None:
@@ -208,7 +208,7 @@ def vacate(
 ) -> tuple[list[Replica], Mapping[str, str]] | None:
     """Let one worker after the other go until the gang has a place; those not needed for it stay.
 
-    `soon` is what is idle without them. None: it has no place even when all have gone.
+    `soon` is the idle room without them. None: it has no place even when all have gone.
     """
     idle, chosen = soon.copy(), list[Replica]()
     placement: Mapping[str, str] | None = None

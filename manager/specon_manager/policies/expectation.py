@@ -19,7 +19,7 @@ from specon_manager.policies.prospects import Left, Prospects, rank, read_report
 from specon_manager.policies.shared_nodes import reserves
 
 Objective = Literal["completion", "quality", "balanced"]
-"""What is to be over soon: jobs, their gain, or both."""
+"""Which end should come soon: that of jobs, that of their gain, or both."""
 
 _QUALITY: Final[Mapping[Objective, float]] = {"completion": 0.0, "balanced": 0.5, "quality": 1.0}
 """The weight of having converged; that of being complete is the rest of 1."""
@@ -37,9 +37,9 @@ class Expectation:
         size_power: float = 0.0,
         objective: Objective = "completion",
     ) -> None:
-        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet.
+        """Take the snapshot; `prior_seconds` is how long a job takes where nothing was learnt yet.
 
-        `size_power` is how much the size of a job counts in its work, `objective` what is to be over soon.
+        `size_power` is how much the size of a job counts in its work, `objective` which end should come soon.
         """
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
@@ -197,7 +197,7 @@ class Expectation:
     def _measure_passed(self, job: Job, replica: Replica) -> float:
         """Return how long the job has trained since the replica's last report, seconds, as far as is known.
 
-        A report may be older than the last start: while a job waits nothing of what is left gets done.
+        A report may be older than the last start: while a job waits, its remaining work stays the same.
         """
         reported_at = replica.progress.reported_at
         if reported_at is None or job.trains_since is None:

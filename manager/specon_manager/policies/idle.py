@@ -1,4 +1,4 @@
-"""What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
+"""The idle room of each ready node, as one call of a policy uses it up: the one book of all policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -64,7 +64,7 @@ class Idle(RoomBook):
         return found
 
     def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
-        """Return the nodes that may have room for this much, in their order, with what is left of each."""
+        """Return the nodes that may have room for this much, in their order, with the rest of each."""
         found = self._known.among(asked)
         return self._left.items() if found is None else [(node, self._left[node]) for node in found]
 

@@ -1,4 +1,4 @@
-"""Which nodes have room for something: what was found once narrows what is looked for next."""
+"""Which nodes have room for something: an earlier answer narrows the next search."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ _FEW: Final = 1 / 16
 """Of the nodes: those that have room for something are remembered where they are no more."""
 _REMEMBERED: Final = 16
 _APART: Final = 64
-"""So many nodes that got more are named apart from what is remembered."""
+"""So many nodes that got more are named apart from the remembered ones."""
 
 
 class KnownFits:

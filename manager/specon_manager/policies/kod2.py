@@ -127,7 +127,7 @@ class _Call:
         return [job for job in self.order if job.name not in self.books.settled]
 
     def _heaviest(self) -> float:
-        """Return max omega over what runs, and what was promised to run; -inf where there is nothing."""
+        """Return max omega over the jobs that run or were promised to run; -inf where there is none."""
         jobs = (*self.books.running, *self.books.settled.values())
         return max((self.weights[job.name] for job in jobs), default=-math.inf)
 

@@ -9,11 +9,11 @@ V = TypeVar("V")
 class Layer(MutableMapping[str, V]):
     """The keys of a mapping, with values made of it when they are first asked for.
 
-    To be used until what is below changes: then a value that was not asked for is another one.
+    To be used until the mapping below changes: then a value that was not asked for is another one.
     """
 
     def __init__(self, below: Mapping[str, V], value: Callable[[str], V] | None = None) -> None:
-        """Take what is below, and what the value of a key is where it is not the one below."""
+        """Take the mapping below, and the function that gives a key's value; None gives those below."""
         self._below, self._value = below, below.__getitem__ if value is None else value
         self._own: dict[str, V] = {}
 

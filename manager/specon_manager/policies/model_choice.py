@@ -38,7 +38,7 @@ class ModelChoice:
             return None
         roomy = list[tuple[str, dict[str, str]]]()
         for number, tier in enumerate(tiers):
-            # Of what was not measured it is not known that it is slow, and so it is found out.
+            # Nobody knows that an unmeasured model is slow, and so it is found out.
             others = self._models - paces.keys() if number == 1 else set[str]()
             placement = self._place(gang, idle, {*tier, *others})
             if placement is not None:

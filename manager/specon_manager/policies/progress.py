@@ -1,6 +1,6 @@
 """specon's own policy: least expected work first, in place where it can be, with no harm where it cannot.
 
-It combines what was found best by measuring (`docs/results/ours.md`): shortest remaining processing
+It combines the parts that measured best (`docs/results/ours.md`): shortest remaining processing
 time on what sidecars learn (SRPT; the estimates are those of `expectation`), demand counted by its size, as
 batch work is scheduled by area; weights in place before any move (SLAQ's shares by gain); FitGpp's choice of
 a victim for trials; elastic gangs that begin small while others wait, and grow where they are.
@@ -51,7 +51,7 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 2.0
     """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""
     probe_seconds: Seconds = 30.0
-    """How long a job that shares processors is served first, so that its sidecar learns what is left."""
+    """How long a job that shares processors is served first, so that its sidecar learns its work."""
     probe_rank: Seconds = 100.0
     """How much it counts as having left meanwhile, seconds: who has less continues before it."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02
@@ -108,7 +108,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
             continue
         served = list(trials.serve(waiting))
         if job.name in snapshot.claims and reservation.holds(job.name):
-            # What is kept for it is not about to become free, as it is with victims, but will in time.
+            # Room kept for it is not about to become free, as it is with victims, but will in time.
             served = [each for each in served if not isinstance(each, Claim) or each.placement]
         proposals += served
         if not served and job.name not in snapshot.claims:

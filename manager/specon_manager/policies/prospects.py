@@ -1,6 +1,6 @@
 """What the jobs that run have left, in order: kept from one call to the next, and renewed where they differ.
 
-What was measured falls as time passes, and rises only by a report. So the value of a job at the last look is
+A measured rest falls as time passes, and rises only by a report. So the value of a job at the last look is
 at least what it is now, and who comes first is found among those that had most.
 """
 
@@ -22,12 +22,12 @@ from specon_sidecar.classify import Category
 _LEAST: Final = 1e-3
 _MANY: Final = 0.5
 """Where so large a part has changed it is quicker to look at every job."""
-_BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
+_BEHIND: Final = 1e6  # times the remaining work, where convergence alone counts: after all unconverged jobs
 _GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
 
 
 class Prospect(Struct, frozen=True, gc=False):
-    """What was measured of a job that reserves what it uses."""
+    """The measurements of a job that reserves what it uses."""
 
     job: Job
     seconds: float
@@ -56,7 +56,7 @@ class Left(Struct, frozen=True, gc=False):
 def read_reported_work(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
     """Return what the sidecars of a job that reserves measured: `seconds` and `since` of a `Prospect`.
 
-    A report may be older than the last start: while a job waits nothing of what is left gets done.
+    A report may be older than the last start: while a job waits, its remaining work stays the same.
     """
     for name in job.spec.replicas:
         if (found := _take_estimate(job, replicas[name].progress)) is not None:
@@ -75,7 +75,7 @@ def _take_estimate(job: Job, progress: Progress) -> tuple[float, float] | None:
 
 
 def until_converged(job: Job, replicas: Mapping[str, Replica]) -> float | None:
-    """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
+    """Return the part of the remaining work until the job has converged, 0 where it has; None: unknown."""
     for name in job.spec.replicas:
         if (found := _until_converged(replicas[name].progress)) is not None:
             return found
@@ -111,7 +111,7 @@ def rank(remaining: float, part: float | None, weight: float) -> float:
 
 
 class Prospects:
-    """The jobs that occupy nodes: of whom it was measured what is left, and the others.
+    """The jobs that occupy nodes: those with a measured rest, and the others.
 
     What sidecars say is looked at when somebody asks for it: between two Ticks most of them report, and where
     no job waits nobody asks.
@@ -140,7 +140,7 @@ class Prospects:
         self._works: Falling[Prospect] = Falling({}, {})
         """Jobs with a measured rest, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
-        """The elastic ones of them, by what is left."""
+        """The elastic jobs among them, by what is left."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
         """Jobs with news that these three do not contain yet; None: too many to name."""

@@ -27,7 +27,7 @@ class QuotaFifoSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whose share is how large, and who waits for whom."""
 
     shares: Mapping[str, Annotated[float, Meta(ge=0, le=1)]] = field(default_factory=dict)
-    """Share of the cluster, 0 to 1 of each resource, by queue; all other queues share what is left as one."""
+    """Share of the cluster, 0 to 1 of each resource, by queue; all other queues share the rest as one."""
     borrow: bool = True
     """Whether a queue may use what the others leave unused."""
     strategy: Literal["best-effort", "strict"] = "best-effort"

@@ -9,7 +9,7 @@ from specon_manager.model.snapshot import Snapshot
 def remaining_seconds(job: Job, snapshot: Snapshot) -> float:
     """Return how long a job still trains, seconds; infinite where nothing is known of it.
 
-    What was reported since it trains without a break counts, less the time since; else the declared duration
+    A report made since it trains without a break counts, less the time since; else the declared duration
     less the time that it has trained. Of several replicas the one that says the most decides.
     """
     now, since = snapshot.now, job.trains_since
@@ -27,7 +27,7 @@ def remaining_seconds(job: Job, snapshot: Snapshot) -> float:
 
 
 def remaining_work(job: Job, snapshot: Snapshot) -> float:
-    """Return what is left of the declared seconds, whatever a job trains with; infinite where it is unknown.
+    """Return the rest of the declared seconds, whatever a job trains with; infinite where it is unknown.
 
     The remaining time of a job grows as it gets fewer workers than its owner asked for, and what it has
     trained says little then; its steps do not depend on that. Where its log names no total, the remaining

@@ -1,4 +1,4 @@
-"""What is idle on each ready node, as one call of a policy takes from it and gives back to it."""
+"""The idle room of each ready node, as one call of a policy takes from it and gives back to it."""
 
 from collections.abc import Mapping, MutableMapping
 from functools import cached_property
@@ -54,15 +54,15 @@ class RoomBook:
     ) -> None:
         self._room, self._replicas = room, replicas
         self._claims = ClaimedRoom()
-        # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
+        # Taken room is summed up apart, as the planner does: it must come to the same verdict, and
         # differences of fractions would round otherwise.
         self._taken: dict[str, Resources] = {}
         self._unclaimed: MutableMapping[str, Resources] = (
             dict(room) if isinstance(room, dict) else Layer(room)
         )
-        """What is there beside all claims, before anything was taken."""
+        """The room beside all claims, before anything was taken."""
         self._left = parts
-        """What is left at most."""
+        """The rest of each node at most, by node."""
         self._known = KnownFits(len(room), self._rooms.rank)
 
     @property
@@ -111,7 +111,7 @@ class RoomBook:
         return self._with_room(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self._room, 0))
 
     def unclaimed(self) -> Self:
-        """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on.
+        """Return the idle room of now as if it were all: N of FitGpp's equation (2), to try choices on.
 
         Only until something is taken from this one, or given to it: most nodes are looked at when asked for.
         """
@@ -120,7 +120,7 @@ class RoomBook:
             return parts_of(self.open(node)) if node in self._taken else self._left[node]
 
         room, parts = Layer(self._room, self.open), Layer(self._left, left)
-        # It has no more than is left here, so what is known of that is true of it.
+        # It has no more than is left here, so facts about this one are true of it.
         twin = self._with_room(room, parts, Layer(self._replicas), self._known.copy())
         twin.__dict__["most"] = self.most
         return twin
@@ -179,7 +179,7 @@ class RoomBook:
         self._count(node)
 
     def release(self, job: str) -> dict[str, Resources]:
-        """Give up what is kept for the job and return it, by node."""
+        """Give up the room kept for the job and return it, by node."""
         held = self._claims.pop(job)
         for node in held:
             self._count(node, more=True)

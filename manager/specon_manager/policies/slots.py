@@ -12,7 +12,7 @@ _ROUNDING = 1e-9
 
 
 class Room:
-    """What is idle on each ready node, claims not counted, and how many more workers may share it.
+    """The idle room of each ready node, claims not counted, and how many more workers may share it.
 
     A worker that requests nothing takes a slot; a gang of more of them than there are slots puts several
     into each. Everything else takes what it requests.

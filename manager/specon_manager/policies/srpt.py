@@ -48,7 +48,7 @@ def propose(snapshot: Snapshot, settings: SrptSettings) -> Iterator[Proposal]:
 
 
 class _Ranking:
-    """One call: what is free now, what will be, and who may still be preempted."""
+    """One call: the room free now, the room free soon, and who may still be preempted."""
 
     def __init__(self, snapshot: Snapshot, settings: SrptSettings, now: Room) -> None:
         self._snapshot, self._settings = snapshot, settings

@@ -26,7 +26,7 @@ class TurnOrder:
     """Orders jobs; an unknown job is tried for a while, unless others are over soon."""
 
     def __init__(self, expected: Expectation, settings: OrderSettings) -> None:
-        """Take what is expected of jobs."""
+        """Take the expectations of jobs."""
         self._expected, self._settings = expected, settings
 
     def key(self, job: Job, *, has_it: bool, tries: bool = True) -> tuple[float, int, str]:
@@ -46,7 +46,7 @@ class TurnOrder:
         if jobs == 1:
             return f"it is alone on {place}"
         if first and self.on_trial(job):
-            return f"what it has left is not known yet: it is tried for {self._settings.probe_seconds:g} s"
+            return f"its remaining time is not known yet: it is tried for {self._settings.probe_seconds:g} s"
         if first:
             return f"of {jobs} on {place} it has the least left, about {left:.0f} s"
         return f"another on {place} goes first; this one has about {left:.0f} s left"

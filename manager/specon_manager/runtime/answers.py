@@ -1,4 +1,4 @@
-"""Answers over HTTP: JSON, what is wrong in words, and when to come again."""
+"""Answers over HTTP: JSON, mistakes in words, and when to come again."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ def json_answer(body: bytes, status: int = 200) -> web.Response:
 
 
 def problem(status: int, message: str) -> web.Response:
-    """Return an answer that says what is wrong."""
+    """Return an answer that names the mistake."""
     return web.json_response({"error": message}, status=status)
 
 

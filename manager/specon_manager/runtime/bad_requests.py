@@ -1,4 +1,4 @@
-"""What is wrong with a request is told to its sender, and to nobody else: no log is filled from outside."""
+"""Only the sender learns the mistake in a request: nobody fills a log from outside."""
 
 import logging
 from typing import Final

@@ -9,7 +9,7 @@ from specon_manager.backends.kube.interception.webhook import ENTRY as EVICTIONS
 
 
 class ClusterMetrics:
-    """Who leads, what the webhook answers, and what is wrong with pods that asked for a sidecar."""
+    """Who leads, what the webhook answers, and the mistakes of pods that asked for a sidecar."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._leader = Gauge("specon_leader", "1 where this manager leads, else 0.", registry=registry)

@@ -3,8 +3,8 @@
 A full collection looks at everything that can refer to something else: with ten thousand sidecars connected
 that takes a second, and each time a quarter more is there Python begins one. What lives for long here is
 records, which refer to nothing that refers back, and connections. So what has survived a few seconds is set
-aside (`gc.freeze`), where no collection looks at it; it still goes with the last reference to it. What is
-set aside and is garbage in a circle later, as a connection may be, waits for the rare full collection.
+aside (`gc.freeze`), where no collection looks at it; it still goes with the last reference to it. An object
+set aside that becomes garbage in a circle, as a connection may, waits for the rare full collection.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def keep_collections_short(*, aside: float = _ASIDE_SECONDS, full: float =
     """Set aside what survives every `aside` seconds, look at all of it every `full` ones, until cancelled."""
     before = gc.get_threshold()
     gc.set_threshold(_YOUNG, *before[1:])
-    gc.freeze()  # what was imported
+    gc.freeze()  # all imported modules
     due = time.monotonic() + full
     try:
         while True:

@@ -69,7 +69,7 @@ Observer = Callable[[Stepped], None]
 
 
 class NotRecordedError(Exception):
-    """What was handed in may not survive the manager; the text says why, and whether it is known at all."""
+    """An event handed in may not survive the manager; the text says why, and whether it is known at all."""
 
 
 class Controller:
@@ -190,7 +190,7 @@ class Controller:
                 self._note_failure(action, why)
 
     async def _commit(self, actions: Sequence[Action]) -> Mapping[str, str]:
-        """Return once what was looked at is on record; tell those who wait for it."""
+        """Return once the handled events are on record; tell those who wait for it."""
         due = sum(number <= self._looked_at for number, _ in self._asked)
         while True:
             state = self.state

@@ -64,7 +64,7 @@ class Forecasts:
         return {job: start.after(now - self._at) for job, start in self._starts.items()}
 
     async def run(self) -> None:
-        """Ask until cancelled; trouble is logged, and what was known is then not known any more."""
+        """Ask until cancelled; trouble is logged, and the former answers are then dropped."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()

@@ -52,24 +52,24 @@ class FormerMetrics:
         )
         self._changes = Gauge(
             "specon_changes_in_flight",
-            "Former name of specon_transactions_in_flight, of what is no move.",
+            "Former name of specon_transactions_in_flight, of transactions other than moves.",
             ["kind"],
             registry=registry,
         )
         self._oldest_change = Gauge(
             "specon_oldest_change_age_seconds",
-            "Former name of specon_oldest_transaction_age_seconds, of what is no move.",
+            "Former name of specon_oldest_transaction_age_seconds, of transactions other than moves.",
             registry=registry,
         )
         self._changes_ended = Counter(
             "specon_changes_total",
-            "Former name of specon_transactions_total, of what is no move.",
+            "Former name of specon_transactions_total, of transactions other than moves.",
             ["kind", "result"],
             registry=registry,
         )
         self._duration = Histogram(
             "specon_change_duration_seconds",
-            "Former name of specon_transaction_duration_seconds, of what is no move.",
+            "Former name of specon_transaction_duration_seconds, of transactions other than moves.",
             ["kind"],
             buckets=_CHANGE_SECONDS,
             registry=registry,
@@ -97,7 +97,7 @@ class FormerMetrics:
             self._expect(transaction.purpose)
 
     def count(self, flying: Collection[Transaction], now: float) -> None:
-        """Set the gauges to what is in flight."""
+        """Set the gauges to the transactions in flight."""
         moves = [each for each in flying if each.kind is Kind.MOVE]
         states = Count(each.state for each in moves)
         for state in _FLYING:

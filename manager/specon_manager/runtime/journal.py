@@ -229,7 +229,7 @@ class Journal:
         self._append(Step(now=now, event=event, actions=tuple(actions)))
 
     def flush(self) -> None:
-        """Hand what was appended to the operating system: it survives the manager, not the machine.
+        """Hand the appended lines to the operating system: they survive the manager, not the machine.
 
         Raises UnwritableError, and DiskFullError where there is no room: it, or `sync`, may be called again.
         """
@@ -294,7 +294,7 @@ class Journal:
         _sync_directory(self._path)
 
     def close(self) -> None:
-        """Write what is left and close; raises as `flush` does, closed all the same."""
+        """Write the rest and close; raises as `flush` does, closed all the same."""
         try:
             self.sync()
         finally:
@@ -329,7 +329,7 @@ def _write_anew(path: Path, content: bytes) -> AppendFile:
 
 
 def _sync_directory(path: Path) -> None:
-    """Have the name of the file on disk too: without it, what is in the file is lost with the machine."""
+    """Have the name of the file on disk too: without it, the file is lost with the machine."""
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -46,7 +46,7 @@ Line = Begin | Step
 
 
 class BadLineError(Exception):
-    """A line that is not what was written; the text says in what."""
+    """A damaged line; the text says how it is."""
 
 
 class OtherVersionError(BadLineError):
@@ -54,7 +54,7 @@ class OtherVersionError(BadLineError):
 
 
 class _Head(Struct):
-    """What is looked at before anything else of a first line."""
+    """The fields read before anything else of a first line."""
 
     type: str = ""
     schema: int | None = None
@@ -85,7 +85,7 @@ def schema_of(line: bytes) -> int | None:
 
 
 def open_line(line: bytes, before: int, *, first: bool) -> Line:
-    """Return what a line says; raises BadLineError where it is not what was written there."""
+    """Return what a line says; raises BadLineError where it is damaged."""
     head = _head(line) if first else None
     if head is not None and head.schema is not None and head.schema != SCHEMA:
         check_seal(line, before, needed=False)
@@ -109,9 +109,9 @@ def check_seal(line: bytes, before: int, *, needed: bool = True) -> None:
     """Raise BadLineError where the checksum of a line is not right, or is missing though it is needed."""
     if _SEAL.search(line[-SEAL_BYTES:]) is None:
         if needed:
-            raise BadLineError("it has no checksum: it is not what was written")
+            raise BadLineError("it has no checksum: it is damaged")
     elif zlib.crc32(line[:-SEAL_BYTES], before) != seal_of(line):
-        raise BadLineError("its checksum is wrong: it, or the line before it, is not what was written")
+        raise BadLineError("its checksum is wrong: it, or the line before it, is damaged")
 
 
 def _head(line: bytes) -> _Head | None:

@@ -1,6 +1,6 @@
 """Journals of version 0.1: read as of their last record, never replayed.
 
-The present `step` would decide otherwise than was ordered then. So only what was seen and what was ordered is
+The present `step` would decide otherwise than was ordered then. So only observations and orders are
 taken over: jobs, nodes, reports, which incarnation was started where, and how each ended. Moves and changes
 that were in flight are dropped: what of them runs is found on disk by the backend, what does not waits to be
 started again from its checkpoint.
@@ -44,7 +44,7 @@ class Past:
         """Time of the last step."""
         self.steps = 0
         self._told: dict[str, str] = {}
-        """Incarnation by replica, of what was told to end last."""
+        """Incarnation by replica, of those told to end last."""
 
     def take(self, line: bytes, before: int, *, first: bool) -> None:
         """Take a line in; `before` is the checksum of the one before it. Raises BadLineError."""
@@ -101,7 +101,7 @@ def first_state(begin: Record) -> State:
 
 
 def _find_told(known: Record) -> dict[str, str]:
-    """Return the incarnation by replica of what was told to end when a file was begun."""
+    """Return the incarnation by replica of those told to end when a file was begun."""
     moving = {move["replica"] for move in known.get("moves", {}).values() if move["state"] == "Evicting"}
     return {
         name: replica.get("incarnation") or ""
@@ -111,7 +111,7 @@ def _find_told(known: Record) -> dict[str, str]:
 
 
 def take_in(state: State, step: Record) -> State:
-    """Return the state after one line: what was seen, what was ordered, and what follows for those jobs."""
+    """Return the state after one line: its observations, its orders, and what follows for those jobs."""
     before, now, event = state, float(step["now"]), step["event"]
     handler = _SEEN.get(event.get("type", ""))
     if handler is not None:
@@ -130,7 +130,7 @@ def take_in(state: State, step: Record) -> State:
 def close_journal(state: State, now: float, *, told: Mapping[str, str]) -> State:
     """Return the state as the next manager takes it over, once the last line is read.
 
-    `told`: incarnation by replica, of what was told to end.
+    `told`: incarnation by replica, of those told to end.
     """
     for name, incarnation in told.items():
         replica = state.replicas.get(name)
@@ -142,7 +142,7 @@ def close_journal(state: State, now: float, *, told: Mapping[str, str]) -> State
 
 
 def _resting(state: State, replica: Replica, now: float) -> State:
-    """Let nothing be begun of what is about to end: whether its end was carried out is not known yet.
+    """Let nothing begin on a replica about to end: whether its end was carried out is not known yet.
 
     It is not ordered again: its checkpoint may be old by now, and it trains on where nobody ended it.
     """
@@ -180,7 +180,7 @@ def _find_unordered(changes: Mapping[str, Record]) -> set[str]:
 
 
 def _replica(record: Record, unordered: Collection[str]) -> Replica:
-    """Return a record of then; a deadline meant two things, by phase, and what was to leave is dropped."""
+    """Return a record of then; a deadline meant two things, by phase, and a wish to leave is dropped."""
     replica = msgspec.convert({**record, "leaving": None}, Replica)
     if replica.phase is Phase.STARTING and replica.job in unordered:
         return msgspec.structs.replace(replica, phase=Phase.PENDING, incarnation=None, deadline=None)
@@ -272,7 +272,7 @@ def _refuse(state: State, event: Record, now: float) -> State:
 
 
 def _order(state: State, action: Record, now: float) -> State:
-    """Take note of a start. Whatever it seemed to be before: what was ordered to start was not over."""
+    """Take note of a start. Whatever it seemed to be before: a replica ordered to start was not over."""
     replica = state.replicas.get(action["replica"])
     if replica is None or replica.phase is Phase.SUCCEEDED or replica.incarnation is not None:
         return state

@@ -41,7 +41,7 @@ class JournalMemory:
         self._journal.append(now, event, actions)
 
     async def commit(self, state: State, *, acting: bool) -> Mapping[str, str]:
-        """Write what was appended, and begin a new file where the present one is large."""
+        """Write the appended lines, and begin a new file where the present one is large."""
         if acting:
             await asyncio.to_thread(self._journal.sync)
         else:

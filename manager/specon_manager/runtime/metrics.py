@@ -34,7 +34,7 @@ _PLAN_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
 class Metrics(Collector):
     """Counts what each step changed; an observer of the controller.
 
-    What is counted over all replicas is counted when it is scraped: that is done less often than Ticks come.
+    Counts over all replicas are made at each scrape: scrapes are less frequent than Ticks.
     """
 
     def __init__(self, registry: CollectorRegistry, *, most_replicas: int = MOST) -> None:

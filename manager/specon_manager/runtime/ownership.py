@@ -61,7 +61,7 @@ def _check(path: Path, found: os.stat_result) -> None:
 
 
 def _check_place(path: Path) -> None:
-    """See to it that nobody else can put another in place of what is there under a path without links."""
+    """Ensure that nobody else can replace the file or folder under a path without links."""
     for parent in path.parents:
         found = parent.lstat()
         if found.st_uid not in {os.geteuid(), _ROOT}:

@@ -62,7 +62,7 @@ class QueueMetrics:
         )
         self._used = Gauge(
             "specon_queue_used",
-            "What the jobs of a queue use of its quota together, by resource: cores, bytes, devices.",
+            "Use of a queue's quota by all of its jobs, by resource: cores, bytes, devices.",
             ["queue", "resource"],
             registry=registry,
         )

@@ -67,7 +67,7 @@ class ReportMetrics:
         known = self._read.get(report.replica)
         self._read[report.replica] = read
         if known is None:
-            # What was read before this manager took over was counted by another one.
+            # Another manager counted the samples read before this one took over.
             former = before.replicas.get(report.replica)
             if former is None or former.progress.reported_at is not None:
                 return

@@ -26,7 +26,7 @@ ELSEWHERE: Final = (
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
 _FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
 _DIGEST: Final = 8  # characters of what a request says, in the name of its move
-_LONGEST_NAME: Final = 200  # of what is said of a name that nobody knows
+_LONGEST_NAME: Final = 200  # characters of an unknown name in an answer
 
 
 NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -94,20 +94,20 @@ class PauseTold(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """Answered: what is wrong, in words."""
+    """Answered: the mistake, in words."""
 
     error: str
 
 
 class Response(NamedTuple):
-    """A status of HTTP, and what is said with it."""
+    """A status of HTTP, and its text."""
 
     status: int
     body: Struct
 
 
 async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, str]) -> Response:
-    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503.
+    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and the objection, 422, 503.
 
     `asking` has the names of the requests that are not on record yet, by the asker's ids.
     """
@@ -185,7 +185,7 @@ def _under(key: str, state: State, asking: Mapping[str, str]) -> str | None:
 
 
 def _find_move(state: State, name: str) -> MoveTold | None:
-    """Return what is known of the move of that id; one that has just ended is at the end of the history."""
+    """Return the record of the move of that id; one that has just ended is at the end of the history."""
     if (request := state.requests.get(name)) is not None:
         return _describe_move(row_of_request(request, state))
     known = state.transactions.get(name) or next((e for e in reversed(state.history) if e.id == name), None)

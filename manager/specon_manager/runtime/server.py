@@ -79,7 +79,7 @@ class Server:
         self._takes_orders = takes_orders
         self._probes_here = probes_here
         self._connection_limits = connection_limits or ConnectionLimits()
-        self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
+        self._submitted: set[str] = set()  # a job on its way through the loop is in no state yet
         self._asking: dict[str, str] = {}
         self._runners: list[web.AppRunner] = []
         self._standstill = Standstill()

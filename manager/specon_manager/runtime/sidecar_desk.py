@@ -39,7 +39,7 @@ Handler = Callable[[web.Request, Controller], Awaitable[web.StreamResponse]]
 
 
 class _Poll(NamedTuple):
-    """Who asks for what is new, what it knows, and for how many seconds it waits."""
+    """Who asks for new instructions, which ones it knows, and for how many seconds it waits."""
 
     replica: str
     incarnation: str

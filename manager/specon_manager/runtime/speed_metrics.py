@@ -64,7 +64,7 @@ class SpeedMetrics:
         self._expected: dict[str, _Expected] = {}
 
     def forget(self) -> None:
-        """Drop what was measured: another manager goes on."""
+        """Drop the measurements: another manager goes on."""
         self._paces.clear()
         self._before.clear()
         self._expected.clear()

@@ -1,7 +1,7 @@
 """Notices that this process stood still: what waited at its sockets meanwhile is older than it says.
 
 A process is frozen by a signal, a debugger, a container that is paused, a machine that swaps. Afterwards it
-reads what was sent to it long ago as if that came now.
+reads old messages as if they came now.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Standstill:
         self._looked_at = now
 
     def is_recent(self) -> bool:
-        """Whether what is read now may have waited through a standstill. Asked before the next look, too."""
+        """Whether a message read now may have waited through a standstill; also before the next look."""
         now = self._monotonic()
         if self._looked_at is not None and now - self._looked_at > LONGEST:
             return True

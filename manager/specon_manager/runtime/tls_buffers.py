@@ -4,7 +4,7 @@ from asyncio import sslproto
 from typing import Final
 
 BYTES: Final = 2 * 1024
-"""About a report; what is longer is read in several turns."""
+"""About a report; a longer message is read in several turns."""
 
 
 def use_small_tls_buffers() -> None:

@@ -63,7 +63,7 @@ class Tokens:
 
 
 def _equal(shown: str, token: str) -> bool:
-    """Compare in constant time; headers may hold what is no UTF-8."""
+    """Compare in constant time; headers may hold bytes that are no UTF-8."""
     return hmac.compare_digest(shown.encode(errors="replace"), token.encode())
 
 

@@ -62,7 +62,7 @@ class TransactionMetrics:
         )
         self._downtime = Histogram(
             "specon_transaction_downtime_seconds",
-            "Last step before to first step after a transaction, of what ended for it and trains again.",
+            "Last step before to first step after a transaction, of replicas that ended and train again.",
             ["kind"],
             buckets=_SECONDS,
             registry=registry,

@@ -268,7 +268,7 @@ class ClusterManager:
         await secret_reflector(self._api, settings.namespace, secret, self._certificate).run()
 
     def _injection(self) -> InjectionSettings | None:
-        """Return what is injected; None: another release does that, and its manager would not hear of us."""
+        """Return the sidecar to inject; None: another release injects, and its manager would ignore us."""
         if self._rivals.present is not None:
             return None
         settings = self._settings

@@ -71,7 +71,7 @@ class Term:
         """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long.
 
         `paused` is why nothing new is to be ordered, None where it may be: asked when this takes over.
-        `changed` is told of what is new beside the state. `local_queues` are Kueue's, where its Workloads
+        `changed` is told of news beside the state. `local_queues` are Kueue's, where its Workloads
         wait for checkpoints of those whom they would preempt. `wrote` is told of each written record.
         """
         self._settings, self._api, self._metrics = settings, api, metrics

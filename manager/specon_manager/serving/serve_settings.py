@@ -1,4 +1,4 @@
-"""What `specon serve` is told: flags for what differs between installations, a file for what was decided."""
+"""What `specon serve` is told: flags for what differs between installations, a file for the decisions."""
 
 import argparse
 import os

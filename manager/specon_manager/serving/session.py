@@ -85,7 +85,7 @@ class Host(Protocol):
         ...
 
     async def work(self, session: "LocalSession") -> None:
-        """Do what is to be done beside the manager."""
+        """Do the work beside the manager."""
         ...
 
     async def end(self) -> None:
@@ -193,7 +193,7 @@ async def open_manager(
         try:
             journal.close()
         except DiskFullError as error:
-            raise DiskFullError(f"{error}: the last steps are not on record; what was answered is") from error
+            raise DiskFullError(f"{error}: only the last, unanswered steps are not on record") from error
     finally:
         directory.release()
 

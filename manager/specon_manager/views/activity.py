@@ -1,4 +1,4 @@
-"""What happens, for the page: who waits, what is changed, what was decided; the latest, and how many more."""
+"""What happens, for the page: waiting jobs, changes, decisions; the latest, and how many more."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -34,7 +34,7 @@ def bound_row(row: Struct) -> dict[str, Any]:
 
 
 def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
-    """Return the rows of what is in flight, waits and has ended, and of each how many more there are."""
+    """Return the rows in flight, waiting and ended, and of each how many more there are."""
     flying = sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id))
     waiting = list(state.requests.values())
     rows = {
@@ -63,7 +63,7 @@ def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[l
 
 
 def decisions(state: State) -> list[dict[str, Any]]:
-    """Return the newest decisions, newest first: refusals are many, and never crowd out what was done."""
+    """Return the newest decisions, newest first: refusals are many, and never crowd out the orders."""
     room = {True: DECISIONS, False: DECISIONS}
     rows: list[DecisionRow] = []
     for decision in reversed(state.decisions):

@@ -1,4 +1,4 @@
-"""Decisions as rows: what was proposed, and whether it was ordered or why not."""
+"""Decisions as rows: the proposal, and whether it was ordered or why not."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -56,7 +56,7 @@ def decision_row(state: State, decision: Decision) -> DecisionRow:
 
 
 def decisions_on(state: State, about: set[str]) -> tuple[DecisionRow, ...]:
-    """Return what was decided on these replicas and jobs, oldest first."""
+    """Return the decisions on these replicas and jobs, oldest first."""
     return tuple(decision_row(state, each) for each in state.decisions if each.replica in about)
 
 

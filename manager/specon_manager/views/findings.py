@@ -1,4 +1,4 @@
-"""What is wrong with a manager and its jobs, with evidence and advice, the likeliest first. Pure.
+"""The faults of a manager and its jobs, with evidence and advice, the likeliest first. Pure.
 
 What stands against a move is asked of `model/standing.py`, as policies and the plan ask it, and what hangs of
 `model/hanging.py`: nothing is judged twice.
@@ -94,9 +94,9 @@ def findings(
     here: str,
     logs: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[Finding, ...]:
-    """Return what is wrong with one job, or with the manager and all of its jobs, the likeliest first.
+    """Return the faults of one job, or of the manager and all of its jobs, the likeliest first.
 
-    `versions` are those of what is at work there, by what it is; `here` is that of this command.
+    `versions` are those at work there, by component; `here` is that of this command.
     `logs` has the last lines of the logs of replicas that crashed, where they can be read.
     """
     found = [*_of_manager(view), *_of_versions(versions, here)]
@@ -273,7 +273,7 @@ def _hangs(view: View, replica: Replica, label: str) -> Finding:
 
 
 def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator[Finding]:
-    """Yield what is wrong with what is read of a replica that reports."""
+    """Yield the faults in the readings of a replica that reports."""
     progress, reason = replica.progress, cut(replica.progress.reason)
     told = (reason,) if reason else ("its sidecar gives no reason",)
     if _UNHEARD in progress.reason and (progress.metric is not None or progress.step is not None):

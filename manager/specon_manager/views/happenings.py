@@ -73,7 +73,7 @@ def _list_decided(before: State, after: State, *, verbose: bool) -> Iterator[Hap
 
 
 def _new_decisions(before: State, after: State) -> tuple[Decision, ...]:
-    """Return what was decided since; the state keeps only the latest, so the last one known may be gone."""
+    """Return the decisions since; the state keeps only the latest, so the last one known may be gone."""
     if before.decisions is after.decisions or not before.decisions:
         return () if before.decisions is after.decisions else after.decisions
     last = before.decisions[-1]

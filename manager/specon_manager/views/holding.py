@@ -65,7 +65,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 class Holding:
-    """Takes what happened step by step, and sums up what was held.
+    """Takes the events step by step, and sums up the resources held.
 
     A move frees what its replica held on the node that it left, from its success for as long as the replica
     runs on another one. A replica that was not converged when its move succeeded frees nothing.
@@ -91,7 +91,7 @@ class Holding:
             self._note(each, after)
 
     def account(self, state: State, now: float) -> None:
-        """Add what was held until `now` in a state.
+        """Add the resources held until `now` in a state.
 
         Less than a second is left for the next time; of 10,000 replicas less than ten.
         """

@@ -1,4 +1,4 @@
-"""A job on one line: where its replicas are, how it goes, what is being done with it."""
+"""A job on one line: where its replicas are, how it goes, and the action on it."""
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ class JobRow(Struct, frozen=True, kw_only=True):
     moves: int
     """Of its replicas, that succeeded."""
     doing: str
-    """What is done with it now, and how far that is; empty where nothing is."""
+    """The action on it now, and how far that is; empty where there is none."""
     stuck: bool
     """Whether that cannot come to an end."""
     crashes: int
@@ -68,7 +68,7 @@ def _members(state: State, job: Job) -> list[Replica]:
 
 
 def _doing(state: State, job: Job) -> tuple[str, bool]:
-    """Return what is in flight of a job, the move of a replica before all else."""
+    """Return the transaction in flight of a job, the move of a replica before all else."""
     flying = sorted(state.transactions_of(job.name), key=lambda each: each.whole)
     if not flying:
         return "", False

@@ -84,7 +84,7 @@ def picture(
 ) -> dict[str, Any]:
     """Return what the page shows, made of what JSON knows.
 
-    `holding` is what was summed up since the page began; None is a page that begins now.
+    `holding` is the sum since the page began; None is a page that begins now.
     Times are ISO 8601 where rows are those of commands, else seconds on the manager's clock, as `now` is. At
     most `NODES` nodes, with the counts of all their replicas, and the `REPLICAS` most interesting replicas;
     `left_out` says of how many there is no row.

@@ -1,4 +1,4 @@
-"""What a manager did for its jobs in a while: counts, hours, costs, and what was forecast. Pure.
+"""What a manager did for its jobs in a while: counts, hours, costs, and forecasts. Pure.
 
 What cannot be known from where it is asked is None, and `unknown` says why.
 """
@@ -151,7 +151,7 @@ def describe_report(report: Report) -> list[str]:
 
 
 def figures(report: Report) -> list[tuple[str, str]]:
-    """Return the figures by name, as people read them; what is not known says so."""
+    """Return the figures by name, as people read them; an unknown one says so."""
     outcomes = ", ".join(f"{count} {state}" for state, count in sorted(report.moves_by_outcome.items()))
     known = [
         f"{amount:,.1f} {unit}"

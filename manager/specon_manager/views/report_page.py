@@ -49,7 +49,7 @@ def page(report: Report) -> str:
             f"<title>specon: what it did</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>What specon did</h1><p>{escape(report.manager)}, {since} to {until}</p>",
             f'<table class="figures"><tbody>{rows}</tbody></table>',
-            f"<h2>What is not known</h2><ul>{notes}</ul>" if notes else "",
+            f"<h2>Missing information</h2><ul>{notes}</ul>" if notes else "",
             f"<h2>Moves and changes over time</h2>{ends_picture(report)}",
             f"<h2>Downtime of each move</h2>{downtimes(report)}",
             '<h2>List</h2><div class="scroll" tabindex="0" role="region" aria-label="Moves and changes">',

@@ -96,7 +96,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """Whether what was wanted is how it is."""
+        """Whether the goal has been reached."""
         return self.state == str(TransactionState.SUCCEEDED)
 
     @property
@@ -164,7 +164,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
 
 
 def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
-    """Return a move that was asked for and waits for what is in flight."""
+    """Return a requested move that waits for the transactions in flight."""
     targets = request.targets if request.job else () if request.target is None else (request.target,)
     row = row_of_wish(state, request.job or job_of(request.replica), request.replica or None, targets)
     return msgspec.structs.replace(
@@ -221,7 +221,7 @@ def choose_rows(
     namespace: str | None = None,
     ended: bool = True,
 ) -> list[TransactionRow]:
-    """Return the moves, what is none, or (None) all; of a job, of a namespace; perhaps those not ended."""
+    """Return the moves, the other ones, or (None) all; of a job, of a namespace; perhaps those not ended."""
     home = None if namespace is None else f"{namespace}/"
     return [
         row

@@ -19,6 +19,6 @@ class View(Struct, frozen=True, kw_only=True):
     queues: tuple[QueueRow, ...] = ()
     """By name."""
     caveats: tuple[str, ...] = ()
-    """What is not known of the manager here, in words."""
+    """The missing information about the manager here, in words."""
     answers: bool = True
     """Whether a manager is at work; else this is what it left, and nothing is decided."""

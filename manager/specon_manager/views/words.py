@@ -13,7 +13,7 @@ from specon_sidecar.classify import Category
 ASKED: Final = "Asked"
 """State of a request for a move that nobody has looked at yet."""
 QUEUED: Final = "Queued"
-"""State of a request for a move that waits for what is in flight."""
+"""State of a request for a move that waits for the transactions in flight."""
 
 _S = TransactionState
 _WORDS: Final[Mapping[str, str]] = {

@@ -37,7 +37,7 @@ _SOON_SECONDS: Final = 10.0
 _LAST_LOOK_SECONDS: Final = 0.2
 _REMEMBERED: Final = 64
 _KEPT: Final = 4
-_ABSENT: Final = Fingerprint(0, 0, 0, 0)  # what was told of and could not be looked at
+_ABSENT: Final = Fingerprint(0, 0, 0, 0)  # of a checkpoint that was reported and could not be looked at
 
 
 class Identity(Struct, frozen=True):
@@ -134,7 +134,7 @@ class Checkpoints:
             self._watch.settle = 0.0  # nobody is left to change anything
 
     def cancel(self) -> None:
-        """Call off what is under way: what was asked for is answered with a refusal."""
+        """Call off the present request: it is answered with a refusal."""
         for verifying in self._verifying:
             verifying.set()
         if self._lease is not None:

@@ -84,7 +84,7 @@ class CheckpointWatch:
         self._first_scan = True
         self._told: set[str] = set()
         self.passed_over = ""
-        """What was passed over last because it cannot be looked at, in words; empty for nothing."""
+        """The last path passed over because it cannot be looked at, in words; empty for none."""
 
     def scan(
         self, now: float, step: int | None = None, *, by_epochs: bool = False
@@ -114,7 +114,7 @@ class CheckpointWatch:
         return self._complete(by_epochs=by_epochs)
 
     def known(self) -> dict[Path, Fingerprint]:
-        """Return what is older than a request made now: complete, or never changed before our eyes."""
+        """Return those that are older than a request made now: complete, or never changed before our eyes."""
         return {
             Path(path): entry.fingerprint
             for path, entry in self._entries.items()

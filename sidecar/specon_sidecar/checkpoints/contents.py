@@ -26,7 +26,7 @@ _LONGEST_COMMENT: Final = 65_535 + 22
 _HDF: Final = b"\x89HDF\r\n\x1a\n"
 _TAIL: Final = 1 << 20
 _MAX_TEXT: Final = 1 << 24
-_DECODED: Final = 1 << 22  # bytes of JSON that are decoded: of more it is looked at what is opened and closed
+_DECODED: Final = 1 << 22  # bytes of JSON that are decoded: of more only brackets are matched
 _PIECE: Final = 1 << 18
 _IN_THE_OTHER: Final = 0xFFFFFFFF
 

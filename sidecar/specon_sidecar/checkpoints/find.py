@@ -80,7 +80,7 @@ class Finder:
     def __init__(
         self, path: Path, *, marker: str | None, ignore: frozenset[Path], tell: Callable[[str], None]
     ) -> None:
-        """`ignore` names files that are no checkpoints; `tell` is told of what is passed over."""
+        """`ignore` names files that are no checkpoints; `tell` is told of each path passed over."""
         self._path = path
         self._marker = marker
         self._ignore = frozenset(str(each) for each in ignore)
@@ -113,7 +113,7 @@ class Finder:
         self._sniffed = self._used
 
     def _in_folder(self, folder: str, depth: int) -> list[Found]:
-        """Return what is in a folder, or the folder itself where it is one and no other lies in it."""
+        """Return the checkpoints in a folder, or the folder itself where it alone is one."""
         items = self._items(folder)
         names = {item.name for item in items}
         folders, files = list[Found](), list[Found]()
@@ -280,7 +280,7 @@ def _file(path: str, declared: CheckpointFormat, status: os.stat_result, link: o
 
 
 def _folder(path: str, declared: CheckpointFormat) -> list[Found]:
-    """Return the folder as what was found; nothing where it holds nothing."""
+    """Return the folder as the checkpoint found; nothing where it holds nothing."""
     found, renamed = _folder_fingerprint(path, Path(path).stat())
     return [Found(path, declared, found, renamed)] if found.files else []
 

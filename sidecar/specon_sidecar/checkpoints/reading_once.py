@@ -18,7 +18,7 @@ class OutOfTimeError(Exception):
 
 
 class ReadOnce(io.RawIOBase):
-    """Reads a file; what is read in the order in which it lies there goes into its digest at once."""
+    """Reads a file; bytes read in the order in which they lie there go into its digest at once."""
 
     def __init__(self, raw: io.FileIO, cancelled: Event, late: Callable[[], bool]) -> None:
         """Read in `raw`, which stays its owner's to close; `late` tells that there is no more time."""
@@ -26,7 +26,7 @@ class ReadOnce(io.RawIOBase):
         self._sha = hashlib.sha256()
         self._hashed = self._at = 0
         self.in_order = False
-        """Whether it is now read from its begin to its end: what is left out is read as well."""
+        """Whether it is now read from its begin to its end: gaps are read as well."""
         self.bytes_read = 0
 
     def readable(self) -> bool:

@@ -31,7 +31,7 @@ __all__ = ["Budget", "CancelledError", "UnreadableError", "Verified", "verify", 
 
 WHOLE_BYTES: Final = 1 << 30
 """Up to this size all of a checkpoint is read where that fits half of the time."""
-_SHARE: Final = 100  # of what is sampled, one byte in so many is read
+_SHARE: Final = 100  # of sampled files, one byte in so many is read
 _BLOCK: Final = 1 << 16
 _SMALL: Final = 1 << 12
 _LOOKED_AT: Final = 64  # of what an archive holds
@@ -50,16 +50,16 @@ class Budget(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """What was found of a checkpoint that can be restored from."""
+    """The facts about a checkpoint that can be restored from."""
 
     digest: str
-    """SHA-256 of what was read; of a folder over its sorted relative names and contents."""
+    """SHA-256 of the bytes read; of a folder over its sorted relative names and contents."""
     read: Literal["whole", "sampled"]
     bytes_read: int
 
 
 def verify_path(path: Path, budget: Budget, *, cancelled: Event | None = None) -> Verified:
-    """Return what is found at a path that a trainer says it has saved to; raises as `verify` does."""
+    """Return the checkpoint at a path that a trainer says it has saved to; raises as `verify` does."""
     try:
         candidate = candidate_at(path)
     except OSError as error:
@@ -222,7 +222,7 @@ def _blocks(files: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
         if size > _BLOCK:
             yield name, 0, _BLOCK
     large = [(name, size) for name, size in held if size > 2 * _BLOCK]
-    chosen = Random(repr(large))  # noqa: S311 - spreads what is read, guards nothing
+    chosen = Random(repr(large))  # noqa: S311 - spreads the bytes read, guards nothing
     while large:
         for name, size in large:
             yield name, chosen.randrange(0, size - _BLOCK), _BLOCK

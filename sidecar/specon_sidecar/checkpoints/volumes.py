@@ -20,5 +20,5 @@ def describe_misplacement(path: str, volumes: tuple[str, ...] | None) -> str:
         return f"{path}: no checkpoint outlives its trainer under {kernel}"
     if not holding:
         there = ", ".join(volumes or ()) or "nothing"
-        return f"{path}: lies outside of what outlives the trainer ({there}): save there, or declare the path"
+        return f"{path}: not on a volume that outlives the trainer ({there}): save there, or declare the path"
     return ""

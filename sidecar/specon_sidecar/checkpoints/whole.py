@@ -23,7 +23,7 @@ _RANK: Final = re.compile(r"(?:bf16_)?zero_pp_rank_(\d{1,9})_mp_rank_(\d{1,9})_o
 
 
 class Sizes(msgspec.Struct):
-    """What was learnt of the files of a checkpoint."""
+    """The facts learnt about the files of a checkpoint."""
 
     files: Mapping[str, int]
     """Size in bytes by relative name."""

@@ -1,4 +1,4 @@
-"""The samples of one metric as a bounded curve: interval values, step rate, what is left to come.
+"""The samples of one metric as a bounded curve: interval values, step rate, remaining gain.
 
 Pure: the caller passes the time. Memory does not grow with the length of the run.
 """

@@ -29,7 +29,7 @@ _OPEN_END: Final = (
     1.5  # where no total is known: so much longer, in lengths of the history, the job is taken to run
 )
 _SLOWING: Final = 0.6  # gain of a stretch, relative to the one of the same length before it
-# Chosen on the tuning runs: the ratio of what came to what was expected is lognormal about this median.
+# Chosen on the tuning runs: the ratio of the gain to the expected one is lognormal about this median.
 _CAME: Final = 0.44
 _SPREAD: Final = 0.8
 _FAR: Final = 0.15  # more uncertainty for each doubling of the stretch ahead beyond the one looked back on
@@ -43,7 +43,7 @@ _WORSE_ERRORS: Final = 2.0  # so many standard errors worse than the best is wor
 _REOPEN: Final = 1.5  # a gain of so many times the remaining gain withdraws the verdict
 _REOPEN_ERRORS: Final = 4.0  # and at least so many standard errors
 NO_TOTAL: Final = "no total of steps or epochs was understood, so nobody knows how much is left"
-"""What is said of a curve whose end is not known."""
+"""The words for a curve whose end is not known."""
 _C = Category
 
 
@@ -109,7 +109,7 @@ def outlook(values: Sequence[float], done: float | None, limit: float = 0.02) ->
     """Return what the values of the whole run so far promise; None while they are too few.
 
     Less is better. `done` is the part of the run that is done, 0 to 1, or None where no total is known.
-    `limit` is the share of the whole run's gain below which what is still to come is a trifle.
+    `limit` is the share of the whole run's gain below which the remaining gain is a trifle.
     """
     values = _after_first_values(values)
     if len(values) < _LEAST_POINTS:
@@ -166,7 +166,7 @@ def _until_converged(best: Sequence[float], ahead: float, limit: float) -> float
     """Return the part of the stretch ahead after which at most `limit` of all gain is still to come, 0 to 1.
 
     The gain of two neighbouring stretches of the history, each a quarter of it, says how fast gains fade: by
-    the factor q from one to the next. What is still to come t stretches on is then A (q^t - q^n), with n
+    the factor q from one to the next. The gain still to come t stretches on is then A (q^t - q^n), with n
     stretches ahead and A = g q / (1 - q), g being the gain of the last one.
     """
     back = max(1, len(best) // 4)
@@ -195,7 +195,7 @@ def judge_by_horizon(
 
     `now` is the end of the interval on a clock that never goes back, seconds.
     """
-    # What is measured, and silence and samples that are not finite, are the same as for Algorithm 1.
+    # Measurements, silence and samples that are not finite are treated as in Algorithm 1.
     known = judge(previous, interval, now, settings)
     if interval.value is None or interval.nonfinite_run >= settings.nonfinite_samples:
         return known
@@ -217,7 +217,7 @@ def _judge_outlook(
     # Where nothing was learnt there is no gain to lose again: the first value is the measure then.
     measure = view.gain if view.learnt else abs(view.first)
     rising = lost > max(settings.rising_share * measure, _LEARNT * view.error)
-    # Of a curve that is worse than it was nobody knows what is still to come.
+    # Of a curve that is worse than it was nobody knows the remaining gain.
     worse = lost > max(settings.remaining_gain * view.gain, _WORSE_ERRORS * view.error)
     confidence = view.confidence(settings.remaining_gain)
     known = msgspec.structs.replace(

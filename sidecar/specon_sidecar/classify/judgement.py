@@ -1,4 +1,4 @@
-"""What is known of a job after each interval: the records of all classifiers, and their settings. Pure."""
+"""The knowledge of a job after each interval: the records of all classifiers, and their settings. Pure."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -54,7 +54,7 @@ class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Interval(Struct, frozen=True, kw_only=True):
-    """What was observed during one categorisation interval."""
+    """The observations of one categorisation interval."""
 
     value: float | None
     """The evaluation function E over the interval; None when no finite sample came."""

@@ -32,7 +32,7 @@ class Validation(Struct, frozen=True, kw_only=True):
 
 
 def extend(known: Validation, name: str, value: float) -> Validation:
-    """Return what is known after one more finite value of that name."""
+    """Return the record after one more finite value of that name."""
     if known.name != name:
         known = Validation(name=name)
     pending = (*known.pending, value)

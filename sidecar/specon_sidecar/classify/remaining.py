@@ -1,4 +1,4 @@
-"""How long a job still runs: what is left by the pace of late. Pure."""
+"""How long a job still runs: the remaining steps by the pace of late. Pure."""
 
 import math
 from collections import deque

@@ -31,7 +31,7 @@ _Scalar = tuple[int, MetricCandidate, Sample]
 
 
 class _Seen:
-    """What was seen of one tag."""
+    """Observations of one tag."""
 
     def __init__(self, first: Sample) -> None:
         self.samples = 0
@@ -97,7 +97,7 @@ class EventReader:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What was found of the tags that may be the metric, those with the most samples first."""
+        """The tags found that may be the metric, those with the most samples first."""
         seen = sorted(self._seen.values(), key=lambda one: -one.samples)
         return tuple(one.report(self._events) for one in seen[:_LIKELIEST])
 

@@ -36,11 +36,11 @@ _BEGUN: Final = re.compile(r"tfevents\.(\d{9,12})")
 
 
 class EventsError(Exception):
-    """Event files cannot be read on this machine; the text says what is missing."""
+    """Event files cannot be read on this machine; the text names the missing part."""
 
 
 class EventCounters(msgspec.Struct):
-    """What was seen so far."""
+    """Observations so far."""
 
     files: int = 0
     events: int = 0
@@ -104,7 +104,7 @@ class EventFiles:
         return sum(file.size for file in self._files())
 
     def read(self) -> Iterator[list[bytes]]:
-        """Yield what was written since the last call. Raises EventsError without the package tensorboard."""
+        """Yield events written since the last call. Raises EventsError without the package tensorboard."""
         files = self._files()
         known = {file.name for file in files}
         for name in [name for name in self._known if name not in known]:
@@ -135,7 +135,7 @@ class EventFiles:
             begin += file.size
 
     def head(self) -> Iterator[list[bytes]]:
-        """Yield the beginnings of what was read already: which runs and tags there are."""
+        """Yield the beginnings of the files read already: which runs and tags there are."""
         other = EventFiles(self._path)
         runs: set[str] = set()
         for file in self._files():
@@ -280,7 +280,7 @@ class EventFiles:
 
 
 def log_size(path: str | os.PathLike[str]) -> int:
-    """Return the bytes of what is followed at `path` now, 0 where there is nothing: for `--fresh-from`."""
+    """Return the bytes at or below `path` now, 0 where there are none: for `--fresh-from`."""
     log = choose_log(path)
     try:
         return EventFiles(log.path).size if log.kind == "events" else _file_size(log)

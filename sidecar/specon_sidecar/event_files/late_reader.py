@@ -68,7 +68,7 @@ class LateReader:
         return self._reader.read(rest)
 
     def finish(self) -> list[Sample]:
-        """Return what was held back."""
+        """Return the samples held back."""
         return self._reader.finish()
 
     def validation(self) -> list[Sample]:

@@ -3,7 +3,7 @@
 Of a directory and those below it, in this order: a table with a column to follow (`*.csv`), JSON lines
 (`*.jsonl`, `metrics.json`, `scalars.json`, `result.json`), the state that the Hugging Face Trainer writes
 into each checkpoint (`checkpoint-N/trainer_state.json`), the loss of an MLflow file store (`metrics/loss`),
-TensorBoard event files, and last what was written for people (`*.log`, `*.out`, `*.txt`). Of several of a
+TensorBoard event files, and last files written for people (`*.log`, `*.out`, `*.txt`). Of several of a
 kind the one changed last.
 """
 
@@ -33,7 +33,7 @@ Kind = Literal["file", "events", "later"]
 
 
 class Log(NamedTuple):
-    """What is followed: one file by its lines, or all event files at or below `path`.
+    """The followed log: one file by its lines, or all event files at or below `path`.
 
     The kind `later` is a directory that holds no log yet.
     """

@@ -145,7 +145,7 @@ class Tail:
 
     def _pass(self) -> Iterator[list[bytes]]:
         """Read what there is: the open file to its end, then the one that took its place."""
-        # Before the reading: what was written to the old file before the new one was seen is then read.
+        # Before the reading: lines written to the old file before the new one was seen are then read.
         status = self._status()
         if self._file is None and status is not None:
             self._file = self._open()

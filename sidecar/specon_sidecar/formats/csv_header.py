@@ -50,7 +50,7 @@ class CsvWithHeader(LineParser):
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the new header if it looks like one."""
-        # Cheap for what is no table at all.
+        # Cheap for a line of no table at all.
         columns = self._columns
         if columns and line.count(self._separator.encode()) >= len(columns) - 1:
             text = line.decode("utf-8", "replace")

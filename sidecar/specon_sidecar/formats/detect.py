@@ -156,7 +156,7 @@ class Detection:
         return samples
 
     def finish(self) -> list[Sample]:
-        """Decide with what there is, for the log has ended; return what was not delivered yet."""
+        """Decide with what there is, for the log has ended; return the samples not delivered yet."""
         rest = [] if self._winner is None else self._winner.rest()
         if self._winner is None:
             for candidate in self._candidates:
@@ -403,7 +403,7 @@ class TriedFormat:
         return self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
 
     def report(self, lines: int) -> Evidence:
-        """Return what was found, out of so many lines."""
+        """Return the findings, out of so many lines."""
         return Evidence(
             self.format.name,
             self.found,

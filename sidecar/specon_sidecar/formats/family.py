@@ -21,7 +21,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """How the lines of one framework are recognised, and what they hold.
 
     The expressions are searched in the line without its prefixes (`prefixes.strip`), so one that must stand
-    at the start needs its `^`. The time of a search grows no faster than the line: what is sought once
+    at the start needs its `^`. The time of a search grows no faster than the line: text sought once
     (`^(?>.*?begin).*end`) is not sought again from each place where it could begin. Their named groups say
     the place: `step` and `total` of the whole training, `i` of `n` within an epoch, `epoch`, `epochs` (the
     total). Without any of these the names on the line say it. `name` and `value` are the metric itself;

@@ -39,7 +39,7 @@ _ANY_LOSS: Final = 100
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
-# What is followed instead of a score, whenever it comes, and has no "loss" in its name.
+# A metric followed instead of a score, whenever it comes, and without "loss" in its name.
 _BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
 _FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
@@ -101,11 +101,11 @@ class MetricChoice:
     the format (regular expressions over whole names), `PREFERRED`, any key with a word that ends in "loss"
     and that is not of validation, and last the scores of `metric_names`. A better name takes over when it
     appears. Several parts of a loss on one line (`cls_loss`, `box_loss`) count as their sum, unless the line
-    has the loss itself. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what
-    is printed instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says
-    why; but beside the losses of a policy and its critic a reward is. With `closed`, only the names of the
-    format count. With `last_resorts` errors, perplexities and losses of validation are followed where there
-    is nothing else.
+    has the loss itself. A chosen name that is missed `PATIENCE` times is given up, once and for all, for a
+    name printed instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict`
+    says why; but beside the losses of a policy and its critic a reward is. With `closed`, only the names of
+    the format count. With `last_resorts` errors, perplexities and losses of validation are followed where
+    there is nothing else.
 
     Beside the chosen name its counterpart of validation is kept, in `validation`, from what `note` is given.
     """

@@ -1,4 +1,4 @@
-"""What the names of metrics say: what is a loss, what is none, where more is better, what never converges."""
+"""What the names of metrics say: which are losses, where more is better, which never converge."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ NO_LOSS: Final = frozenset(
     },
 )
 
-# Words that tell a series of the training from its counterpart of validation, but not what is measured.
+# Words that tell a series of the training from its counterpart of validation, but not the measured value.
 _OF_TRAINING: Final = frozenset(
     {
         *("train", "training", "trainer", "tr", "trn", "learn", "step", "epoch", "batch", "minibatch"),
@@ -121,7 +121,7 @@ _NO_REWARD: Final = frozenset(
 # `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
 _EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
 _MEANS: Final = frozenset({"average", "avg", "mean", "total"})
-# What is followed where a log prints neither a loss nor a score.
+# Names followed where a log prints neither a loss nor a score.
 _ERRORS: Final = frozenset(
     {
         *(
@@ -318,7 +318,7 @@ def is_validation(name: str) -> bool:
 
 
 def measured_words(name: str) -> tuple[str, ...]:
-    """Return what is measured, whatever the data: the same for "train/loss", "loss" and "val_loss"."""
+    """Return the measured value, whatever the data: the same for "train/loss", "loss" and "val_loss"."""
     return tuple(word for word in words(name) if word not in VALIDATION and word not in _OF_TRAINING)
 
 

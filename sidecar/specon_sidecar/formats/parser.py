@@ -31,7 +31,7 @@ class Parser(Protocol):
 
     @property
     def choice(self) -> MetricChoice:
-        """What is chosen among the numbers of the log, and whether it can be judged at all."""
+        """The choice among the numbers of the log, and whether it can be judged at all."""
         ...
 
     @property

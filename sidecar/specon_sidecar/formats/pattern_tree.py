@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 def parts_of(nodes: Any) -> list[Part]:
-    """Return the parts of a sequence of nodes; raises ValueError for what is not supported."""
+    """Return the parts of a sequence of nodes; raises ValueError for unsupported ones."""
     return [_part(kind, value) for kind, value in nodes]
 
 
@@ -100,7 +100,7 @@ def _bytes_of(kind: Any, value: Any) -> Bytes:
     if kind is op.NOT_LITERAL:
         return ALL & ~(1 << int(value))
     if value[0][0] is op.NEGATE:
-        # What is left out surely: one case alone may be.
+        # Those surely left out: one case alone may be.
         return ALL & ~_members(value[1:])
     return _either_case(_members(value))
 

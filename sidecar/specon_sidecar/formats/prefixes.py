@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 
 def strip_terminal(line: bytes) -> bytes:
-    """Return what the line shows: no sequences of the terminal, and only what was written last over it."""
+    """Return what the line shows: no sequences of the terminal, and only the text written last over it."""
     if b"\b" in line:
         # A progress bar that went back over its line: what it wrote last is what counts.
         line = line.rstrip(b"\b").rsplit(b"\b", 1)[-1]
@@ -80,7 +80,7 @@ def strip_terminal(line: bytes) -> bytes:
     return _TERMINAL.sub(b"", line)
 
 
-# Several formats ask for the same line, and what is around it does too.
+# Several formats ask for the same line, and the code around them does too.
 @lru_cache(maxsize=4)
 def strip(line: bytes) -> Line:
     """Take off what terminals, launchers and loggers added. The blanks before the text stay."""

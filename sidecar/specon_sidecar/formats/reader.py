@@ -50,7 +50,7 @@ class Reader(Protocol):
         ...
 
     def finish(self) -> list[Sample]:
-        """Return what was held back, for the log has ended, or that of this incarnation."""
+        """Return the samples held back, for the log has ended, or that of this incarnation."""
         ...
 
 
@@ -64,7 +64,7 @@ class Validating(Protocol):
 
 
 class _LogReader(ABC):
-    """What both readers share: unwrapping, and what is said about the series."""
+    """What both readers share: unwrapping, and the facts about the series."""
 
     def __init__(self, options: FormatOptions) -> None:
         self._options = options
@@ -161,7 +161,7 @@ class FixedReader(_LogReader):
         return (self._candidate.report(self._lines),) if self._candidate.found else ()
 
     def finish(self) -> list[Sample]:
-        """Return what was held back, for the log has ended, or that of this incarnation."""
+        """Return the samples held back, for the log has ended, or that of this incarnation."""
         rest = self._candidate.rest()
         self._candidate.series.forget_place()
         held, self._held = self._held, None
@@ -236,7 +236,7 @@ class DetectingReader(_LogReader):
         return [] if self.chosen is None else super().validation()
 
     def finish(self) -> list[Sample]:
-        """Decide with what there is, for the log has ended; return what was not delivered yet."""
+        """Decide with what there is, for the log has ended; return the samples not delivered yet."""
         return self._note(self._detection.finish())
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:

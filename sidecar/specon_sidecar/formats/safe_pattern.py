@@ -6,7 +6,7 @@ told by their form, before anything is searched:
 - a repetition of more than one time of something that itself repeats, has alternatives or is optional, such
   as `(a+)+`, `(a|aa)+`, `(?:\w+ )*` and `(.*a){20}`, is refused;
 - so are back references, conditions and the flag of locales;
-- of what is left, the steps that a search can take grow with a power of the length: one for the search
+- of the others, the steps that a search can take grow with a power of the length: one for the search
   from each place (none behind a leading `^`), one for each open-ended repetition that what follows could
   take over (`.*x`; not `\d+/`, where the slash ends it, and not `step=\d+`, where the sign before begins
   it), and one for all repetitions that end by themselves. Whatever may fail behind a repetition makes it try
@@ -52,7 +52,7 @@ class SafePattern(NamedTuple):
 def compile_safely(pattern: str) -> SafePattern:
     """Compile an expression that anybody may have written.
 
-    Raises nothing but ValueError, whatever the text: it says what is wrong, to stand behind the name of the
+    Raises nothing but ValueError, whatever the text: it names the mistake, to stand behind the name of the
     expression. Costs some 20 ms of processor time at most.
     """
     if len(pattern) > LONGEST_PATTERN:

@@ -68,7 +68,7 @@ class Series:
         return self._still >= _STILL
 
     def take_doubted(self) -> list[Sample]:
-        """Return what was left out beside the only place, once it was that of a stage."""
+        """Return the samples left out beside the only place, once it was that of a stage."""
         if not self._gave_up or not self._doubted:
             return []
         doubted, self._doubted = self._doubted, []

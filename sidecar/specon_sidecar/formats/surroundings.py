@@ -65,7 +65,7 @@ _PART: Final = re.compile(
     rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
     rb"|accumulation|burn-?in|current|last|best)[ _-]{1,2})\Z"
 )
-# What is counted on such a line is of other data.
+# Counts on such a line are of other data.
 _EVALUATES: Final = re.compile(rb"(?i:\b(?:evaluat|validat|testing|predict|inference|generat))")
 _TRAINS: Final = re.compile(
     rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))|" + "训练|訓練|学習|훈련".encode()
@@ -148,7 +148,7 @@ class Surroundings:
         return self._epochs
 
     def total(self, last: Sample | None) -> Total | None:
-        """Return what is known of the length, after a completed sample."""
+        """Return the known length, after a completed sample."""
         if last is None or (last.total_steps is None and last.total_epochs is None):
             steps = self._steps if last is not None and last.step is not None else None
             if steps is None:
@@ -165,7 +165,7 @@ class Surroundings:
         return Total(last.total_steps, last.total_epochs, found[0] if found else "printed beside the value")
 
     def tell_epochs(self, count: int, source: str) -> None:
-        """Take what was found out about the number of epochs, where no line states it."""
+        """Take the inferred number of epochs, where no line states it."""
         if self._epochs is None:
             self.known, self._epochs, self._source["epochs"] = True, count, source
 

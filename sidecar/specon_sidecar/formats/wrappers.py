@@ -36,7 +36,7 @@ class _Parts:
         return line if complete else None
 
     def replace(self, stream: bytes, part: bytes) -> bytes:
-        """Return what was carried, for a carriage return ended it; what follows is carried now."""
+        """Return the carried text, for a carriage return ended it; what follows is carried now."""
         carried = self._carried.get(stream) or b""
         self._carried[stream] = part
         return carried

@@ -1,6 +1,6 @@
 """What a trainer's helper says, one JSON object a line, and what it is told. Pure.
 
-A trainer may run anybody's code: every text is bounded and every number finite, and what is not of this
+A trainer may run anybody's code: every text is bounded and every number finite, and anything not of this
 protocol is no message. Unknown kinds and keys are ignored, so that either side may be newer.
 """
 
@@ -52,7 +52,7 @@ class Saved(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """Why what was asked for could not be saved."""
+    """Why the request to save failed."""
 
     request: Identifier
     reason: Text = ""

@@ -63,7 +63,7 @@ class _Peer(Struct, eq=False):
 
 
 class Hook:
-    """The sidecar's end: who is there, what was asked of whom, and the answers."""
+    """The sidecar's end: the connected ranks, what each was asked, and their answers."""
 
     def __init__(self, path: Path, listener: Listener, clock: Time) -> None:
         """Prepare to listen at `path`; nobody listens yet."""
@@ -187,7 +187,7 @@ class Hook:
             if peer is min((one for one in self._peers if one.reports), key=_rank):
                 self._listener.on_report(said.report)
         elif said.saved is not None:
-            # In this order: what is verified then is compared with how it looked when it was told.
+            # In this order: the verified files are then compared with how they looked when they were told.
             await self._listener.on_saved(said.saved)
             self._answer(said.saved.request, said.saved)
         elif said.refused is not None:

@@ -1,1 +1,1 @@
-"""One replica as its log shows it: where that begins, what is known, what a next sidecar goes on with."""
+"""One replica as its log shows it: where that begins, its known state, what a next sidecar goes on with."""

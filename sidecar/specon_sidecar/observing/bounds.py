@@ -1,4 +1,4 @@
-"""What is known, within the bounds that messages have: finite, not negative, of bounded length. Pure."""
+"""Values within the bounds that messages have: finite, not negative, of bounded length. Pure."""
 
 import math
 from typing import Final

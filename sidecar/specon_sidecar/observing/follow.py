@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 class LogFollower:
     """Hands out the lines of a log, or the events of event files as lines, as they come.
 
-    What was chosen at first is followed to the end. A directory without a log is looked at until it has one,
+    The log chosen at first is followed to the end. A directory without a log is looked at until it has one,
     and so is a path that was expected to be a file and becomes a directory.
     """
 
@@ -55,7 +55,7 @@ class LogFollower:
         return (self._tail if isinstance(self._tail, Tail) else self._tail.files).counters.oversized
 
     def look(self) -> Sight | None:
-        """Return what is at the place of the log now; None where it holds what was not read yet."""
+        """Return the state of the log's place now; None where it holds unread text."""
         path = os.fspath(self._path)
         if self._tail is None:
             return Sight("directory", path)

@@ -46,7 +46,7 @@ class OutputFollower:
         self._stopping = asyncio.Event()
 
     position = None
-    """No place in a file: what was printed is asked for by its time."""
+    """No place in a file: output is asked for by its time."""
 
     @property
     def event_positions(self) -> dict[str, FilePosition]:

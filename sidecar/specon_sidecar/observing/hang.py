@@ -41,7 +41,7 @@ _SECRET: Final = re.compile(
 
 
 class Signs(Struct, frozen=True, kw_only=True):
-    """What was seen at one look."""
+    """Observations at one look."""
 
     activity: Activity | None = None
     """None where the processes of the trainer cannot be seen."""
@@ -86,7 +86,7 @@ class HangWatch:
         return 0.0 if self._steps.last_at is None else max(0.0, now - self._steps.last_at)
 
     def look(self, now: float, signs: Signs, *, paused: float = 0.0, done: bool = False) -> bool:
-        """Take in what was seen at `now` and return whether the trainer is known to hang.
+        """Take in the observations at `now` and return whether the trainer is known to hang.
 
         `paused`: for how long it was kept from training since the last look; `done`: whether it has trained
         all its steps, so that no other one is awaited.

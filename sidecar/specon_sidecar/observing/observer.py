@@ -1,4 +1,4 @@
-"""The heart of the sidecar: lines in, interval by interval a judgement, and the report of what is known.
+"""The heart of the sidecar: lines in, interval by interval a judgement, and the report.
 
 Pure: the caller reads the log, tells the time and closes the intervals.
 """
@@ -87,7 +87,7 @@ class Observer:
         self.trouble: str | None = None
         """Why this incarnation has no sample so far, where somebody looked into it: see `trouble`."""
         self.remark = ""
-        """What is to be said beside the reason of every verdict."""
+        """The remark beside the reason of every verdict."""
         self.curve = Curve(None if state is None else state.curve, last_value=settings.literal)
         self.judgement = begin(now, settings)
         self.steps = StepTimes()
@@ -308,7 +308,7 @@ class Observer:
         share: Share | None = None,
         ended: bool = False,
     ) -> Report:
-        """Return what is known now, within the bounds of the wire; the outbox numbers it."""
+        """Return the report of now, within the bounds of the wire; the outbox numbers it."""
         judgement = self.judgement
         gain = bound_amount(judgement.gain)
         return Report(

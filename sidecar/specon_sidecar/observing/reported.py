@@ -60,7 +60,7 @@ class ReportReader:
         """Return the sample of a report; without the followed metric one that has a place and no name."""
         values = {name: value for name, value in progress.values.items() if position_of(name) is None}
         place = {"step": progress.step, "epoch": progress.epoch, "max_steps": progress.total}
-        # What was not finite travels without its number, and a run that diverges is news.
+        # A value that was not finite travels without its number, and a run that diverges is news.
         numbers = {name: float("nan") if value is None else value for name, value in values.items()}
         sample = self._records.sample((numbers | place).items())
         if sample is not None and self._series.admit(sample):

@@ -33,7 +33,7 @@ _PRIMER_BYTES: Final = _CHUNK
 
 
 class Beginning(NamedTuple):
-    """An observer that knows what was before, and where in the log it goes on (None at its beginning)."""
+    """An observer that knows the history, and where in the log it goes on (None at its beginning)."""
 
     observer: Observer
     start: FilePosition | EventFiles | None

@@ -1,4 +1,4 @@
-"""Why no sample of a log has come, in words for its owner: what was seen, and what to set. Pure."""
+"""Why no sample of a log has come, in words for its owner: the observation, and what to set. Pure."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -19,12 +19,12 @@ Kind = Literal["missing", "directory", "unreadable", "empty", "file", "events"]
 
 
 class Sight(NamedTuple):
-    """What is at the place of a log."""
+    """The state of the place of a log."""
 
     kind: Kind
     path: str
     detail: str = ""
-    """What is in the way, or which part of the path there is."""
+    """The obstacle, or the existing part of the path."""
     unfinished: int = 0
     """Bytes behind the last complete line."""
 

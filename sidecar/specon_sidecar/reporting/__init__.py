@@ -1,1 +1,1 @@
-"""What is told: reports and answers to the manager, metrics, and lines of a sidecar that stands alone."""
+"""Outgoing: reports and answers to the manager, metrics, and lines of a sidecar that stands alone."""

@@ -100,8 +100,8 @@ class Client:
     async def output(self, container: str, since: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Give what a container of this pod prints, in pieces, with the time before each line.
 
-        From the beginning, or from a time such as `2026-11-23T07:00:00Z` on. Raises OSError with what is in
-        the way, and while reading.
+        From the beginning, or from a time such as `2026-11-23T07:00:00Z` on. Raises OSError with the
+        obstacle, and while reading.
         """
         query = {**self._identity, "container": container, "since": since}
         try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Narrator:
-    """Tells what is new about an observation: how the log is read, each interval, each change of category."""
+    """Tells the news of an observation: how the log is read, each interval, each change of category."""
 
     def __init__(self) -> None:
         self._reading: tuple[str, str | None, str] | None = None
@@ -66,7 +66,7 @@ def summary(observer: Observer) -> Iterator[str]:
 
 
 def _reading(observer: Observer) -> Iterator[str]:
-    """Yield what was chosen, and what it rests on."""
+    """Yield the choice, and what it rests on."""
     metric, found = observer.metric, observer.evidence
     yield f"format {observer.format}{'' if metric is None else f', metric {metric!r}'}"
     if metric is not None:

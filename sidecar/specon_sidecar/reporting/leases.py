@@ -1,4 +1,4 @@
-"""When the trainer runs, asked of the manager again and again: what is not renewed is over in seconds."""
+"""When the trainer runs, asked of the manager again and again: a lease without renewal is over in seconds."""
 
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ _REFUSED_PAUSE: Final = 60.0
 
 
 class Sharer(Protocol):
-    """What is needed of who stops and continues the trainer."""
+    """The interface of the part that stops and continues the trainer."""
 
     @property
     def able(self) -> bool:
@@ -29,7 +29,7 @@ class Sharer(Protocol):
 
 
 class Leases:
-    """Asks while the trainer could run in turns, and hands on what is answered."""
+    """Asks while the trainer could run in turns, and hands on the answers."""
 
     def __init__(self, manager: Manager, time: Time, sharer: Sharer) -> None:
         """Take whom to ask, and who is told."""

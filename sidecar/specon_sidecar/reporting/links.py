@@ -23,7 +23,7 @@ _KNOWN: Final = 16
 
 
 class Manager(Protocol):
-    """What is needed of a client."""
+    """The interface of a client."""
 
     async def report(self, report: Report) -> Outcome:
         """Send a report."""
@@ -65,12 +65,12 @@ class Reporter:
         self._wake = asyncio.Event()
 
     def offer(self) -> None:
-        """Take the report of now if it tells a change; what is new is then sent at once."""
+        """Take the report of now if it tells a change; news is then sent at once."""
         if self._outbox.offer(self._make(self._time.now()), self._time.now()):
             self._wake.set()
 
     def hurry(self) -> None:
-        """Look again at what is due: the pace has changed."""
+        """Look again at the due times: the pace has changed."""
         self._wake.set()
 
     async def run(self) -> None:

@@ -13,7 +13,7 @@ from specon_sidecar.wire import Observation, Report
 
 
 class Randomness(Protocol):
-    """What is needed of `random.Random`."""
+    """The interface needed of `random.Random`."""
 
     def uniform(self, least: float, most: float, /) -> float:
         """Return a number between the two."""

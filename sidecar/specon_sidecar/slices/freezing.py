@@ -1,7 +1,7 @@
 """All processes that a trainer has started, stopped and continued as one; nothing stays stopped for ever.
 
-A process group would miss what has a session of its own, such as the workers of torchrun: what is stopped is
-what descends from the roots that are named. A guardian is told before anything is stopped (see `guardian`).
+A process group would miss processes with a session of their own, such as the workers of torchrun. So all
+descendants of the named roots are stopped. A guardian is told before anything is stopped (see `guardian`).
 
 Only the standard library: the supervisor of a local pod loads this file too.
 """
@@ -59,7 +59,7 @@ class Frozen:
             time.sleep(LOOK_SECONDS)
 
     def go(self) -> None:
-        """Continue what was stopped, children first: a parent that looks finds them running.
+        """Continue the stopped processes, children first: a parent that looks finds them running.
 
         What this process cannot continue now, as it has no descriptor left, its guardian does.
         """
@@ -95,7 +95,7 @@ class Frozen:
             self.guardian = None
 
     def _descendants(self, known: set[Known]) -> Iterator[Known]:
-        """Yield what is not known yet; what somebody else had stopped before is known, and not yielded."""
+        """Yield processes not known yet; one stopped before by somebody else is known, and not yielded."""
         spared = {os.getpid(), 0 if self.guardian is None else self.guardian.pid}
         waiting = [*self._roots()]
         while waiting:

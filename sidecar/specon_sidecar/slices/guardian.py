@@ -42,7 +42,7 @@ class Guardian:
         os.set_blocking(writing, False)
 
     def told(self, stopped: Sequence[Known]) -> bool:
-        """Tell it what is about to be stopped, or that nothing is any more; whether it knows."""
+        """Tell it the processes about to be stopped, or that none is any more; whether it knows."""
         message = json.dumps(stopped).encode() + b"\n"
         try:
             return os.write(self._writing, message) == len(message)

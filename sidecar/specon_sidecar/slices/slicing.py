@@ -27,7 +27,7 @@ class Slicing:
     """Stops and continues one trainer."""
 
     def __init__(self, told: Told, account: Account, frozen: Frozen) -> None:
-        """Take what tells the lease, what takes the account of stops, and what is to be stopped."""
+        """Take what tells the lease, what takes the account of stops, and the processes to stop."""
         self._told, self._account, self._frozen = told, account, frozen
         self._seconds = 0.0
         self._since: float | None = None

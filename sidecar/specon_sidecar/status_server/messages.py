@@ -51,7 +51,7 @@ class StatusReader:
     def take(self, body: bytes) -> Progress | None:
         """Return what a report says; None where it names no step. A metric counts when its value has changed.
 
-        Raises ValueError for what is no report.
+        Raises ValueError for a text that is no report.
         """
         try:
             update = _DECODER.decode(body)

@@ -1,4 +1,4 @@
-"""What is in the trainer's container, as another container of its pod sees it: its processes and its GPUs.
+"""The trainer's container, as another container of its pod sees it: its processes and its GPUs.
 
 Reads /proc (Linux) as far as the kernel shows it to the same user.
 """

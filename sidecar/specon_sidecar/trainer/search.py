@@ -32,7 +32,7 @@ class _First(NamedTuple):
 def find_trainer(proc: Path = PROC, own: int | None = None) -> int | None:
     """Return the process id of the trainer, or None while there is none; `own` is a process of ours.
 
-    Of several with the mark it is the oldest one: what is executed in a container later inherits its
+    Of several with the mark it is the oldest one: a process executed in a container later inherits its
     environment, but the first process is there before and ends last. The environment of a container that
     keeps capabilities of the superuser cannot be read; if only one such process of our own user is there, and
     none with the mark, then it is the trainer.

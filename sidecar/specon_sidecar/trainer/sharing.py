@@ -124,7 +124,7 @@ class Sharing:
         return _LOOK_WHILE_STOPPED if self._slicing.stopped else _LOOK_SECONDS
 
     def _look(self) -> float:
-        """Do what is to be done now; return when to look again, monotonic seconds."""
+        """Take the steps due now; return when to look again, monotonic seconds."""
         try:
             self._reap()
             self._find()

@@ -62,7 +62,7 @@ class TrainingTime:
         return self._account.seconds + stopped
 
     def _read(self) -> None:
-        """Read what is told; less than before changes nothing."""
+        """Read the told number; less than before changes nothing."""
         account = None if self._tells is None else self._tells()
         if account is not None and account.seconds >= self._account.seconds:
             self._account = account

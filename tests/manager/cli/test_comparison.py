@@ -143,7 +143,7 @@ def test_where_nothing_was_done_there_is_no_verdict():
     assert said(first, second) == [
         "jobs: 0 helped, 0 hurt, 0 unchanged (within 2 %), 2 without a verdict",
         "no moves were made",
-        "and nothing else was done to a job that trained: what differs is where jobs began, no verdict",
+        "and nothing else was done to a job that trained: only the first nodes may differ, no verdict",
         (
             "load: others took 5% of 2 CPUs under specon, 5% under round-robin;"
             " the runs themselves took 190 and 190 processor seconds"
@@ -235,7 +235,7 @@ def test_times_of_a_machine_that_was_half_idle_are_by_the_clock():
 def test_a_load_that_nobody_knows_is_said_so():
     """Some systems do not count the time of their CPUs."""
     lines = said(run(a=80.0, load=busy(None)), run(a=100.0, load=busy(3.0)))
-    assert lines[-1].startswith("load: what others took of the machine is not known")
+    assert lines[-1].startswith("load: the use of the machine by others is not known")
 
 
 def test_what_is_not_known_is_said_so():

@@ -1,4 +1,4 @@
-"""What is wrong, each with its evidence, the likeliest first."""
+"""Faults, each with its evidence, the likeliest first."""
 
 import msgspec
 import pytest

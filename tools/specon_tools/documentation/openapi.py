@@ -34,10 +34,10 @@ _PROBLEMS: Final = {
     403: "The token is not that of this incarnation, or not the owner's; or it may not be done here.",
     404: "There is no such request, or it is not done here.",
     408: "The body was not there in time; the connection is closed.",
-    409: "It speaks against it what the error says.",
+    409: "There is an objection; the error names it.",
     410: "This incarnation is over: nothing more is to be sent for it.",
     413: "The body is too long.",
-    422: "What is asked for is wrong; the error names the field.",
+    422: "The request is wrong; the error names the field.",
     429: "Too many messages of this incarnation.",
     503: "Nobody can take it now: a standby, a full disk, or an incarnation that is not known yet.",
 }
@@ -49,7 +49,7 @@ def document() -> Object:
     _, schemas = msgspec.json.schema_components(_RECORDS, ref_template=_TEMPLATE)
     schemas["Problem"] = {
         "type": "object",
-        "properties": {"error": {"type": "string", "description": "What is wrong, in words."}},
+        "properties": {"error": {"type": "string", "description": "The mistake, in words."}},
         "required": ["error"],
     }
     return {
@@ -152,7 +152,7 @@ def _paths() -> Object:
             patience,
             _query("known", {"type": "string"}, "Identifiers of known instructions, between commas."),
         ],
-        "responses": {"200": _answer("Instructions", "What is to be done, until it is acknowledged.")},
+        "responses": {"200": _answer("Instructions", "Orders for the sidecar, until it acknowledges them.")},
     }
     state = {
         "summary": "Read the whole state",

@@ -39,7 +39,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[str, str, int], ...]
     """Title of a column, its name in the legend, and the number of its colour."""
     rows: str = ""
-    """What is found in the labels of the rows that are drawn; it is left out of their labels."""
+    """A text in the labels of the drawn rows; it is left out of their labels."""
     of: str | None = None
     """A column whose figures are 100 %: the others are drawn in percent of it."""
 
@@ -127,7 +127,7 @@ class BarRow(Struct, frozen=True):
 
 
 def rows_of(page: str, picture: Picture) -> tuple[BarRow, ...]:
-    """Return what is drawn; raises ValueError where the page has no such table, column or row."""
+    """Return the values to draw; raises ValueError where the page has no such table, column or row."""
     lines = iter(page.splitlines())
     if picture.heading not in lines:  # goes on behind it
         raise ValueError(f"{picture.page}: there is no heading {picture.heading!r}")

@@ -43,7 +43,7 @@ class MetricInfo(Struct, frozen=True, kw_only=True):
 
 
 class _Recorder(CollectorRegistry):
-    """A registry that remembers what is registered."""
+    """A registry that remembers its metrics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def _info(family: Metric, labels: tuple[str, ...], told_by: str) -> MetricInfo:
 
 
 def _full() -> Snapshot:
-    """Return a snapshot in which everything is known: what is not is not told."""
+    """Return a snapshot in which everything is known: unknown values are not told."""
     report = Report(
         schema=1,
         replica="",

@@ -179,7 +179,7 @@ def _defaults(panel: Panel) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit, "color": {"mode": "palette-classic"}}
     if panel.kind == "timeseries":
         stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
-        # What is not there is a gap: a line through it would be a lie.
+        # A missing value is a gap: a line through it would be a lie.
         looks = {"lineWidth": 1, "fillOpacity": 30 if panel.stacked else 0, "spanNulls": False}
         defaults["custom"] = {**looks, "showPoints": "auto", "stacking": stacking}
     if panel.thresholds:

@@ -1,4 +1,4 @@
-"""The dashboard of what is decided: moves, their price, refusals, the queue."""
+"""The dashboard of decisions: moves, their price, refusals, the queue."""
 
 from typing import Final
 
@@ -170,7 +170,7 @@ SCHEDULING: Final = Dashboard(
             ),
         ),
         PanelRow(
-            "What hinders",
+            "Obstacles",
             (
                 Panel(
                     title="Stuck",

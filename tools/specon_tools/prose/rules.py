@@ -98,7 +98,7 @@ class Finding:
 
 
 def findings(text: Text) -> Iterator[Finding]:
-    """Yield what is wrong with the sentences of a text."""
+    """Yield the faults of the sentences of a text."""
     for place, sentence in text.sentences():
         count = words(sentence)
         if count > MOST_WORDS:

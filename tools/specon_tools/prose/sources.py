@@ -24,7 +24,7 @@ _DESCRIBED: Final = ("title", "description")
 
 
 def pages(root: Path) -> Iterator[Text]:
-    """Yield the prose of README, docs and the other pages; of the changelog what is not released."""
+    """Yield the prose of README, docs and the other pages; of the changelog the unreleased part."""
     for pattern in _PAGES:
         for path in sorted(root.glob(pattern)):
             name = path.relative_to(root).as_posix()

@@ -20,7 +20,7 @@ _MARK: Final = "/page/#token="
 
 
 class Pictures(NamedTuple):
-    """What was taken, as PNG."""
+    """The picture taken, as PNG."""
 
     frames: list[bytes]
     moving: bytes

@@ -16,7 +16,7 @@ NAMES: Final = ("manager", "sidecar", "samples")
 LOCAL: Final = "docker.io/specon"
 """Registry and prefix that the chart and the samples name where nobody says otherwise."""
 OUTPUT: Final = Path("build/images.json")
-"""Where registry, version and digests of what was pushed are told, for the chart."""
+"""Where registry, version and digests of the pushed images are written, for the chart."""
 _PREFIX: Final = re.compile(r"(?P<host>[a-z0-9.-]+(:\d{1,5})?)(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 _SECONDS: Final = 30
 
@@ -37,7 +37,7 @@ BUILDERS: Final = (
 
 
 class UnusableError(Exception):
-    """What was asked for cannot be done; the text says why and what to do."""
+    """The request cannot be carried out; the text says why and what to do."""
 
 
 def choose_builder(wanted: str) -> Builder:
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--push", default="", help="registry and prefix to push to, as registry.example/team")
     parser.add_argument("--builder", default="", help="docker, podman or buildah (the first that works)")
     parser.add_argument("--pip-flags", default="", help="handed to pip in the build")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="gets the digests of what is pushed")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="gets the digests of the pushed images")
     parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, NAMES], help="which images (all)")
     given = parser.parse_args(arguments)
     try:

@@ -9,7 +9,7 @@ from specon.integrations import torch_
 
 
 def patch(module: Any) -> None:
-    """See what is saved and loaded as a whole."""
+    """See states saved and loaded as a whole."""
     kind = module.Accelerator
     save, load = kind.save_state, kind.load_state
 

@@ -20,7 +20,7 @@ def _class() -> Any:  # noqa: C901  a class whose base is imported late
     transformers: Any = importlib.import_module("transformers")
 
     class SpeconCallback(transformers.TrainerCallback):  # type: ignore[misc]
-        """Saves at the agreed step, says what was saved, and reports."""
+        """Saves at the agreed step, names the checkpoint, and reports."""
 
         resumed_from: str | None = None
 

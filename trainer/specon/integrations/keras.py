@@ -45,7 +45,7 @@ def _class() -> Any:  # noqa: C901  a class whose base is imported late
     keras: Any = importlib.import_module("keras")
 
     class SpeconCallback(keras.callbacks.Callback):  # type: ignore[misc]
-        """Saves at the agreed step, says what was saved, and reports."""
+        """Saves at the agreed step, names the checkpoint, and reports."""
 
         begins_elsewhere = False
         """Whether the script names an epoch to begin with."""

@@ -39,7 +39,7 @@ _ROUNDS = (  # names of num_iterations that a script may use among its parameter
 
 
 class SpeconCallback:
-    """Saves at the agreed round, says what was saved, and reports."""
+    """Saves at the agreed round, names the checkpoint, and reports."""
 
     order = 40  # after those that print and record, as LightGBM's own go from 10 to 30
     before_iteration = False

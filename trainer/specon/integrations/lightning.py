@@ -23,7 +23,7 @@ def _class(package: str) -> Any:  # noqa: C901  a class whose base is imported l
     framework = importlib.import_module(package)
 
     class SpeconCallback(framework.Callback):  # type: ignore[misc,name-defined]
-        """Saves at the agreed step, says what was saved, and reports."""
+        """Saves at the agreed step, names the checkpoint, and reports."""
 
         resumed_from: str | None = None
         asks_when_set_up = False

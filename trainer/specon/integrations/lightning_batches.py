@@ -31,7 +31,7 @@ class Batches:
         self.trainer, self._begin, self._found = weakref.ref(trainer), None, None
 
     def save(self, trainer: Any, checkpoint: dict[str, Any]) -> None:
-        """Add to a checkpoint what is needed to go on in the middle of the epoch."""
+        """Add to a checkpoint the batch count and random state to go on in the middle of the epoch."""
         progress = trainer.fit_loop.epoch_loop.batch_progress
         content: dict[str, Any] = {"batches": 0 if progress.is_last_batch else progress.current.ready}
         if trainer.world_size == 1 and self._begin is not None:

@@ -1,4 +1,4 @@
-"""Plain PyTorch: what is known of a loop that was not changed, and `specon.pytorch` for one line more.
+"""Plain PyTorch: observations of a loop that was not changed, and `specon.pytorch` for one line more.
 
 Nobody but the script knows all that it needs to go on, so nothing can be saved in its place. What it
 saves itself is seen: `torch.save` of a dictionary that has an optimizer's state in it,
@@ -27,7 +27,7 @@ _DEEP = 2
 
 
 class _Loop:
-    """What is known of the loop of this process."""
+    """Observations of the loop of this process."""
 
     def __init__(self) -> None:
         self.base = self.steps = 0
@@ -35,7 +35,7 @@ class _Loop:
         self.several = False
         """Whether more than one optimizer steps: then no loss can be told from another."""
         self.saved: dict[str, int] = {}
-        """What was saved since the last step, and the inode of each: a script may rename it."""
+        """The files saved since the last step, and the inode of each: a script may rename one."""
         self.wanted = True
         self.losses: list[Any] = []
         self.scaled = False
@@ -56,7 +56,7 @@ _LOOP = _Loop()
 
 @IT.guarded
 def _before_step(*_: Any) -> None:
-    """Say what was saved since the last step: by now it has its name, and nothing was trained since."""
+    """Report the files saved since the last step: by now each has its name, and no step was trained since."""
     if not _LOOP.saved:
         return
     saved, _LOOP.saved = _LOOP.saved, {}
@@ -102,7 +102,7 @@ def _announce(*, saves: bool) -> None:
 
 
 def _now(path: str, inode: int) -> str | None:
-    """Return the present name of what was saved: a script may write under one name and rename it."""
+    """Return the present name of a saved file: a script may write under one name and rename it."""
     try:
         if os.stat(path).st_ino == inode:
             return path

@@ -32,7 +32,7 @@ def _class() -> Any:  # noqa: C901  a class whose base is imported late
     xgboost: Any = importlib.import_module("xgboost")
 
     class SpeconCallback(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-        """Saves at the agreed round, says what was saved, and reports."""
+        """Saves at the agreed round, names the checkpoint, and reports."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -233,7 +233,7 @@ class KubeBackend:
         while True:
             marked = {owner.key: owner for owner in self._ledger.suspended()}
             idle = {key for key, owner in marked.items() if not self._in_flight(owner)}
-            # Later on, a mark may be younger than what is known of its move: it counts the second time.
+            # Later on, a mark may be younger than the facts about its move: it counts the second time.
             waits = await self._resume_idle(idle & self._idle if settled else idle)
             self._idle, settled = idle, True
             for replica in self._ledger.awaited:

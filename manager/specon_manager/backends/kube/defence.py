@@ -76,7 +76,7 @@ class Defence:
         """The transaction that the last order to place a job named, by job."""
         self._said: set[str] = set()
 
-    # -- what is known of moves ------------------------------------------------------------------
+    # -- the known moves -------------------------------------------------------------------------
 
     def begin(self, state: State) -> None:
         """Take over what an earlier manager kept."""
@@ -115,7 +115,7 @@ class Defence:
     # -- kept ------------------------------------------------------------------------------------
 
     async def defend(self, order: PlaceJob) -> None:
-        """Guard what is about to be left and where it is to go; what cannot be guarded is said, not raised.
+        """Guard the room about to be left and the target; a failure to guard is logged, not raised.
 
         Raises NotLeadingError.
         """
@@ -224,7 +224,7 @@ class Defence:
                 await give_back(self._hands, placeholder_name(room.move, replica), pod.namespace)
 
     async def give_back(self, replica: str, node: str) -> None:
-        """Give back what is kept for a replica on a node: it is there."""
+        """Give back the room kept for a replica on a node: it is there."""
         for room in self._rooms_of(replica):
             if room.node == node:
                 await self._forget_gone(room)
@@ -237,7 +237,7 @@ class Defence:
             await self._forget_gone(Guard(target.move, order.replica, target.node))
 
     async def settle(self) -> None:
-        """Give back what was kept for moves that are over."""
+        """Give back the room kept for moves that are over."""
         over = [each for each in self._guards.values() if not self._in_force(each.move, each.replica)]
         await self._each(map(self._forget_gone, over))
 

@@ -34,7 +34,7 @@ class LogRelay:
         """Read by `api`, which has a connection for each of `most`."""
         self._api, self._pod_of, self._most = api, pod_of, most
         self._open: dict[tuple[str, str], asyncio.Timeout] = {}
-        """What is relayed now, by namespace and name of the pod, and what ends it."""
+        """The logs relayed now, by namespace and name of the pod, and what ends each."""
 
     @property
     def streams(self) -> int:

@@ -72,7 +72,7 @@ def placeholder(
         "image": str(trainer.get("image", "")),
         "imagePullPolicy": trainer.get("imagePullPolicy", "IfNotPresent"),
         "command": list(_COMMAND),
-        # Devices cannot be shared: their limit must be what is requested.
+        # Devices cannot be shared: their limit must be their request.
         "resources": {"requests": amounts, "limits": whole} if whole else {"requests": amounts},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -109,7 +109,7 @@ def placeholder(
 
 
 def room(pod: PodInfo, node: str) -> tuple[Literal["held", "waiting", "trouble"], str]:
-    """Return whether a placeholder holds room on `node` with the image there; what is in the way in words."""
+    """Return whether a placeholder holds room on `node` with the image there; the obstacle in words."""
     detail = pod.detail
     assert detail is not None
     if pod.deleting or pod.ended:

@@ -118,7 +118,7 @@ class Placeholders:
         self.look(name)
 
     async def release(self, order: ReleaseRoom) -> None:
-        """Give back what is held for a replica on its target; nothing held is fine."""
+        """Give back the room held for a replica on its target; none held is fine."""
         self._holding.pop(placeholder_name(order.transaction, order.replica), None)
         await self._defence.release(order)
         await self._give_back(order.transaction, order.replica)
@@ -133,7 +133,7 @@ class Placeholders:
         await self._defence.hand_over(replica, pod)
 
     async def give_back(self, move: str, replica: str, node: str) -> None:
-        """Give back what is held for a replica on a node: it is there.
+        """Give back the room held for a replica on a node: it is there.
 
         `move` is the one whose target that is; empty where it is none's.
         """

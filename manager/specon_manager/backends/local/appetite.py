@@ -19,7 +19,7 @@ _HOLD: Final = 0.7  # a number that is about between two others is the one it wa
 
 
 class Appetite:
-    """What was seen of one pod, look by look."""
+    """Observations of one pod, look by look."""
 
     def __init__(self) -> None:
         """Take one processor as long as nothing was seen."""

@@ -162,7 +162,7 @@ class LocalBackend:
     async def evict_all(self, grace_seconds: float) -> None:
         """End every pod that runs, trainers by SIGTERM first; return once nothing of them is left.
 
-        Works from what is on disk: an order that was being carried out may have started one more.
+        Works from the files on disk: an order that was being carried out may have started one more.
         """
         running = [pod for pod in await pods.find_pods(self._root) if pod.alive]
         results = await asyncio.gather(*(pod.evict(grace_seconds) for pod in running), return_exceptions=True)

@@ -24,7 +24,7 @@ class GangMember(Struct, frozen=True, kw_only=True):
 
     @property
     def placeholders(self) -> Mapping[str, str]:
-        """What is filled into commands and paths."""
+        """The values filled into commands and paths."""
         return {
             "role": self.role,
             "index": str(self.index),

@@ -105,12 +105,12 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: Annotated[str, Meta(max_length=253)] = ""
     """Whose quota it counts against."""
     kind: Annotated[str, Meta(max_length=253)] = ""
-    """What it trains: what is learnt of one job counts for all of its kind."""
+    """What it trains: measurements of one job count for all of its kind."""
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
     on_hang: Literal["report", "restart"] = "report"
-    """What is done where its steps stop while its processes wait."""
+    """The reaction where its steps stop while its processes wait."""
     grace_seconds: Annotated[float, Meta(ge=0, le=86400)] = 30.0
     migrate: bool = True
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
@@ -159,7 +159,7 @@ class JobFile(Struct, frozen=True, kw_only=True):
 
 
 class JobFileError(ValueError):
-    """A job file that cannot be used; `mistakes` names each field with what is wrong."""
+    """A job file that cannot be used; `mistakes` names each field with its mistake."""
 
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))

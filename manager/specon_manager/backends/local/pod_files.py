@@ -1,4 +1,4 @@
-"""What is on disk about the pods of a replica, and the lock that lets only one of them live.
+"""The files about the pods of a replica, and the lock that lets only one of them live.
 
 <root>/<namespace.job.role.index>/
     lock

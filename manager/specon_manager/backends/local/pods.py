@@ -102,7 +102,7 @@ class Pod:
     async def wait(self) -> Exit:
         """Wait until the whole pod has ended.
 
-        If its supervisor vanished, what is left of the pod is killed, for nobody else does, and the result is
+        If its supervisor vanished, the rest of the pod is killed, for nobody else does, and the result is
         `lost` once the replica's lock is free.
         """
         if self._record is not None:

@@ -94,7 +94,7 @@ def find_marked(mark: str) -> list[Process]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue
-        # Identified before it is looked at: what is found then belongs to the identified process or to none.
+        # Identified before it is looked at: the findings then belong to the identified process or to none.
         process = Process.of(int(entry.name))
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")

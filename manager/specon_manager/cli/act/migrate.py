@@ -76,13 +76,13 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--cancel goes with an id alone, not with {given[0].replace('_', '-')}")
         return run_remote(arguments, lambda remote: _cancel(remote, arguments))
     if arguments.replica is None:
-        raise UsageError("what is to be moved? --cancel ID withdraws a request")
+        raise UsageError("name the replica or the job to move; --cancel ID withdraws a request")
     work = _ask_only if arguments.dry_run else _move
     return run_remote(arguments, lambda remote: work(remote, arguments))
 
 
 def check_timeout(seconds: float) -> None:
-    """Raise UsageError for what is no time to wait for."""
+    """Raise UsageError for a time that is not above 0."""
     if not seconds > 0:
         raise UsageError(f"--timeout: {seconds:g} is not a number of seconds above 0")
 
@@ -108,7 +108,7 @@ async def _ask_only(remote: Remote, arguments: argparse.Namespace) -> int:
 
 
 def _members(state: State, wanted: Wanted) -> tuple[str, ...]:
-    """Return the replicas that a decision on what is wanted may be about: all of its job."""
+    """Return the replicas that a decision on the request may be about: all of its job."""
     return state.jobs[wanted.job].spec.replicas if wanted.job in state.jobs else ()
 
 

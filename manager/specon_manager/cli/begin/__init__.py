@@ -1,1 +1,1 @@
-"""How one begins: a job file or annotations, made from what is there already."""
+"""How one begins: a job file or annotations, made from the files that are there."""

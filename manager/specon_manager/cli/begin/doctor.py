@@ -1,4 +1,4 @@
-"""`specon doctor`: says what is wrong with a job, a job file or a manager, the likeliest first."""
+"""`specon doctor`: lists the faults of a job, a job file or a manager, the likeliest first."""
 
 import argparse
 import importlib.metadata
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--file",
         type=Path,
         metavar="JOBS.yaml",
-        help="look at a job file before it is run; what an earlier run left is looked at, too",
+        help="check a job file before it is run, and the traces of an earlier run",
     )
     add_remote_arguments(parser, bundles=True)
 
@@ -85,7 +85,7 @@ async def _of_manager(remote: Remote, arguments: argparse.Namespace, before: Seq
     job = None if arguments.job is None else find_job(view.state, arguments.job, arguments.namespace)
     if job is not None:
         read = await read_whole(remote, view, partial(_replicas, job))
-        unread = (f"what its owner allows is not known: {read}",) if isinstance(read, str) else ()
+        unread = (f"the permissions of its owner are not known: {read}",) if isinstance(read, str) else ()
         whole = view if isinstance(read, str) else read
         view = msgspec.structs.replace(whole, answers=view.answers, caveats=(*view.caveats, *unread))
     logs = await _logs(remote, view.state, job)
@@ -146,7 +146,7 @@ def _say(told: Diagnosis, arguments: argparse.Namespace) -> int:
     for number, each in enumerate(wrong[:_SHOWN], 1):
         _print(f"{number}.", each)
     if notes:
-        print("good to know:" if wrong else "what explains that nothing happens, where nothing does:")
+        print("good to know:" if wrong else "possible reasons, where nothing happens:")
     for each in notes[:_SHOWN]:
         _print("-", each)
     left = max(0, len(wrong) - _SHOWN) + max(0, len(notes) - _SHOWN)

@@ -50,7 +50,7 @@ class ReadLog(Struct, frozen=True, kw_only=True):
 
 
 class Folder(Struct, frozen=True, kw_only=True):
-    """What was found; paths are from the folder."""
+    """The files found; paths are from the folder."""
 
     path: Path
     scripts: tuple[tuple[str, Script], ...]
@@ -59,7 +59,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     checkpoints: tuple[Found, ...]
     """The newest first."""
     remarks: tuple[str, ...] = ()
-    """What was not looked at."""
+    """The files not looked at."""
 
 
 def look(folder: Path) -> Folder:
@@ -83,7 +83,7 @@ def look(folder: Path) -> Folder:
 
 
 def _files(folder: Path, aside: set[Path], remarks: list[str]) -> Iterator[str]:
-    """Yield the files, the newest of each folder first; what is no training's is put `aside`."""
+    """Yield the files, the newest of each folder first; files of no training are put `aside`."""
     left = _ENTRIES
     waiting = [("", 0)]
     while waiting:

@@ -1,6 +1,6 @@
 """`specon init`: looks at a folder, a script or a manifest, and writes the job file or the annotations.
 
-Nothing is executed. What is not sure is written as a comment, and each line is accepted by the code that
+Nothing is executed. A doubtful line is written as a comment, and each line is accepted by the code that
 reads it later: the reader of job files, or admission.
 """
 

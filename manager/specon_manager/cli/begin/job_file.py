@@ -48,7 +48,7 @@ def _lines(
     folder: Folder, chosen: str | None, script: Script | None, *, python: str, here: str, named: bool
 ) -> Iterator[ProposedLine]:
     stem = "train" if chosen is None else Path(chosen).stem
-    yield ProposedLine(key="name", value=_name(stem), why="what you call it")
+    yield ProposedLine(key="name", value=_name(stem), why="a name of your choice")
     if chosen is None:
         yield ProposedLine(
             key="command", value=f"{python} train.py", why="FILL IN: no script that trains was found here"
@@ -77,9 +77,9 @@ def _log(folder: Folder, script: Script | None) -> Iterator[ProposedLine]:
         return  # the helper tells what a log would
     if log is None:
         own = _find_named(script, _LOG_NAME)
-        why = "no log was found: where your script writes one itself, name it; what it prints is read anyway"
+        why = "no log was found: where your script writes one itself, name it; its output is read anyway"
         if own is not None:
-            why = "your script names it: is it the log? What the script prints is not read then"
+            why = "your script names it: is it the log? The script's output is not read then"
         yield ProposedLine(key="log", value=own or "train.log", why=why, sure=False)
         return
     name = Path(log.path).name
@@ -88,7 +88,7 @@ def _log(folder: Folder, script: Script | None) -> Iterator[ProposedLine]:
         value = f"{log.path}/" if log.kind == "events" else log.path
         yield ProposedLine(key="log", value=value, why="your script writes it itself", sure=written)
     else:
-        why = "only where your script writes it itself; what it prints is read anyway"
+        why = "only where your script writes it itself; its output is read anyway"
         yield ProposedLine(key="log", value=log.path, why=why, sure=False)
     yield from log_lines(log)
 

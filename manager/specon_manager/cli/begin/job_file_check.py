@@ -19,7 +19,7 @@ _HERE: Final = {"python": "python3"}
 
 
 def check_job_file(path: Path, nodes: Sequence[VirtualNode]) -> Iterator[Finding]:
-    """Yield what is wrong with a job file on this machine; raises UsageError where it cannot be read."""
+    """Yield the mistakes of a job file on this machine; raises UsageError where it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -101,7 +101,7 @@ def _of_script(job: LocalJob, path: Path) -> Iterator[Finding]:
             about=job.name,
             what="instrument is true, and no framework is seen that the helper knows",
             evidence=evidence,
-            advice="right where what it imports imports one; else name log and checkpoint_path",
+            advice="right if one of its imports imports a framework; else name log and checkpoint_path",
             wrong=False,
         )
 

@@ -20,7 +20,7 @@ class ProposedLine(Struct, frozen=True, kw_only=True):
     value: str | bool
     why: str
     sure: bool = True
-    """Whether what was found says so; else its reader has to decide, and it is written as a comment."""
+    """Whether the files say so; else its reader has to decide, and it is written as a comment."""
 
     @property
     def text_value(self) -> str:

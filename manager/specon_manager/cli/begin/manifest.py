@@ -63,7 +63,7 @@ def read_manifest(path: Path) -> str:
 
 
 def templates_of(path: Path, text: str, beside: Folder | None) -> list[Template]:
-    """Return the pod templates of a manifest with what is to be written; raises UsageError without any.
+    """Return the pod templates of a manifest with the lines to write; raises UsageError without any.
 
     `beside` is what lies in the manifest's folder: where the script of a command is there, it is looked at.
     """
@@ -193,7 +193,7 @@ def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool
         why = "the command writes it there" + (", which is where it is looked for anyway" if usual else "")
         yield ProposedLine(key="log-path", value=path, why=why)
     elif not instrumented:
-        why = "no file is named in the command: what it prints is read, where the cluster's owner allows that"
+        why = "no file is named in the command: its output is read, where the cluster's owner allows that"
         yield ProposedLine(key="log-path", value="stdout", why=why)
 
 
@@ -244,9 +244,9 @@ def _remarks(
     script: Script | None,
     name: str,
 ) -> Iterator[str]:
-    """Yield what admission would say to the pod with these lines, and what was not looked at."""
+    """Yield the answer of admission to the pod with these lines, and the parts not looked at."""
     if script is None and name:
-        yield f"{name} was not found beside the manifest: what it imports is not known"
+        yield f"{name} was not found beside the manifest: its imports are not known"
     annotations = {**own, **{line.key: line.value for line in lines if line.sure}}
     try:
         options = read_options(annotations)

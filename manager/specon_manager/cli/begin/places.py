@@ -41,7 +41,7 @@ class PodTemplate(Struct, frozen=True, kw_only=True):
     """The keys that have to be written before them, with their indentation."""
     indentation: int
     pod: Any
-    """The template; of a TrainJob what is known of it, for its runtime is not in the manifest."""
+    """The template; of a TrainJob its known parts, for its runtime is not in the manifest."""
     partial: bool = False
     """Whether its runtime says the rest."""
 

@@ -34,7 +34,7 @@ _HELPED: Final = frozenset({"accelerate", "torch"})
 
 
 class Script(NamedTuple):
-    """What is known of a script."""
+    """The facts about a script."""
 
     packages: frozenset[str]
     """Top-level names of what it imports."""

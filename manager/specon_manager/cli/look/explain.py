@@ -1,7 +1,7 @@
-"""`specon explain`: what was decided about a job, why, and what was refused and why.
+"""`specon explain`: the decisions about a job, the refused proposals, and the reasons of both.
 
 Of a job that waits: its position, what it waits for, and when it may start. Of a job that is being changed:
-what is awaited, and until when.
+the awaited event, and until when.
 """
 
 import argparse
@@ -134,7 +134,7 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{to_json(told)}\n")
         return 0
     of_all = [*changes, *(row for row in moves if row.replica is None)]
-    # What is in flight says why the replicas are as they are.
+    # The transactions in flight say why the replicas are as they are.
     for line in [*_first_lines(view, job, waiting, start, movable), *_change_lines(of_all, ended=False)]:
         print(line)
     for replica in replicas:
@@ -280,7 +280,7 @@ async def _log_ends(remote: Remote, state: State, replicas: Iterable[str]) -> di
 
 
 def hang_lines(state: State, replica: Replica) -> list[str]:
-    """Return, in lines, what shows that a replica hangs and what is done about it; else none."""
+    """Return, in lines, the evidence that a replica hangs and the reaction; else none."""
     hang = replica.progress.hang
     if hang is None or not is_hung(state, replica):
         return []

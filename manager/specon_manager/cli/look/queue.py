@@ -65,7 +65,7 @@ async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
 def choose_queues(
     view: View, where: str, queue: str | None, namespace: str | None, most: int
 ) -> QueueListing:
-    """Return what is asked for; raises UsageError where there is no such queue."""
+    """Return the requested queues; raises UsageError where there is no such queue."""
     if queue is not None and all(row.queue != queue for row in view.queues):
         there = ", ".join(row.queue or _NO_NAME for row in view.queues) or "none"
         raise UsageError(f"--queue: there is no queue {queue!r}; there are {there}")

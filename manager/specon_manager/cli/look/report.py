@@ -56,7 +56,7 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
         await asyncio.to_thread(past.take, remote.journal, view.now)
     told, trouble = past.told, past.trouble
     if told is not None and not told.whole:
-        trouble = ("what was before the oldest journal file is not counted",)
+        trouble = ("nothing before the oldest journal file is counted",)
     space = arguments.namespace
     known = {row.id: row for row in (() if told is None else told.rows)}
     rows = [

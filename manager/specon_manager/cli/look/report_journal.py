@@ -1,4 +1,4 @@
-"""What a journal tells of a while: transactions that ended in it, and what was forecast of each."""
+"""What a journal tells of a while: transactions that ended in it, and the forecast of each."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, default=_INTERVAL, metavar="SECONDS", help="between two looks (2)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many lines (all; live: what fits)")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many lines (all; live: a screen)")
     add_remote_arguments(parser, bundles=True)
 
 
@@ -98,7 +98,7 @@ class _Screen:
 
     async def run(self) -> int:
         """Show until q is pressed."""
-        self._view = await self._remote.view()  # what is wrong from the start is said, not shown
+        self._view = await self._remote.view()  # trouble from the start is raised, not shown
         with Live(console=self._console, screen=True, auto_refresh=False) as live, keys_to(self._key) as keys:
             looking = asyncio.create_task(self._look())
             try:
@@ -138,7 +138,7 @@ class _Screen:
             self._top(0), sort=self._sort, reverse=self._reverse, trouble=self._trouble, keys=keys
         )
         above = sum(len(line.wrap(self._console, self._console.width)) for line in lines)
-        room = max(1, self._console.height - above - 2)  # the table's heading, and what is left out
+        room = max(1, self._console.height - above - 2)  # the table's heading, and the count of rows left out
         most = min(room, self._arguments.limit or room)
         return Group(*lines, table(self._top(most), self._console.width))
 

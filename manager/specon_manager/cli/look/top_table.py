@@ -25,7 +25,7 @@ _LEFT_OUT: Final = ("HEARD", "AGE", "GAIN %", "MOVES", "WORKERS")
 """Columns that a narrow terminal does without, the first first."""
 _GAP: Final = 2
 _DOING: Final = 24
-"""Characters that what is done with a replica needs, before a figure is left out for it."""
+"""Characters that the action on a replica needs, before a figure is left out for it."""
 
 
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
@@ -55,7 +55,7 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     if top.hung:
         words = (
             f"HUNG: {format_count(top.hung, 'replica trains', 'replicas train')} no more; specon"
-            " explain JOB says what is known"
+            " explain JOB shows the evidence"
         )
         lines.append(Text(words, style="bold red"))
     if top.dry_run:
@@ -75,7 +75,7 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
 def table(top: Top, width: int | None = None) -> RenderableType:
     """Return the lines themselves, and how many there are besides.
 
-    Where they do not fit into the width, columns are left out; what is done with a replica is cut, before its
+    Where they do not fit into the width, columns are left out; the action on a replica is cut, before its
     figures are.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", expand=False)
@@ -107,7 +107,7 @@ def table(top: Top, width: int | None = None) -> RenderableType:
 
 
 def _fit(least: dict[str, int], doing: int, width: int | None) -> list[str]:
-    """Return the columns that fit beside what is done, by how wide each is at least."""
+    """Return the columns that fit beside the action, by how wide each is at least."""
     shown = list(least)
     for name in _LEFT_OUT:
         if width is None or sum(least[each] + _GAP for each in shown) + doing <= width:
@@ -157,7 +157,7 @@ def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, .
 
 
 def _doing(row: ReplicaRow) -> Text:
-    """Return what is done with it now, else why it does not run; of one that runs, how often it crashed."""
+    """Return the action on it now, else why it does not run; of one that runs, how often it crashed."""
     if row.move:
         words = f"-> {row.move_to or '?'} {row.move}"
     elif row.change:

@@ -1,4 +1,4 @@
-"""`specon moves` and `specon changes`: what is done, what was, how it ended and why; one list, filtered.
+"""`specon moves` and `specon changes`: those in flight, and how former ones ended and why; filtered.
 
 Moves are those that people and policies ask for; changes are admissions, scalings and preemptions.
 """
@@ -76,7 +76,7 @@ def moves(arguments: argparse.Namespace) -> int:
 
 
 def changes(arguments: argparse.Namespace) -> int:
-    """Print what is no move, and with `--watch` go on until Ctrl-C; 0."""
+    """Print the changes that are no moves, and with `--watch` go on until Ctrl-C; 0."""
     return _main(arguments, moves=False)
 
 

@@ -61,11 +61,11 @@ class BundleRemote:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """What is in it, by name."""
+        """Its files, by name."""
         return self._files
 
     async def view(self, read: ReadJournal = recover) -> View:
-        """Return what was known when it was written; raises UsageError for a state of another version."""
+        """Return the view of when it was written; raises UsageError for a state of another version."""
         del read
         at = self._read_time()
         if _STATE in self._files:

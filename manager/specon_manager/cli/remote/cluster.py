@@ -79,7 +79,7 @@ class ClusterRemote:
         self._manager_namespace, self._lease = manager_namespace, lease
         self._rebuilt: Rebuilt | None = None
         self._known = State()
-        """What was last read, for the names of replicas and for what transactions wait for."""
+        """The state read last, for the names of replicas and for what transactions wait for."""
 
     async def view(self, read: ReadJournal = recover) -> View:
         """Return what the custom resources and the Lease say."""
@@ -231,7 +231,7 @@ class ClusterRemote:
         return bool(mapping(found.get("spec")).get("unschedulable"))
 
     async def evidence(self) -> Mapping[str, bytes]:
-        """Return the objects that are the manager's state, and what is known of its pods."""
+        """Return the objects that are the manager's state, and the facts about its pods."""
         with raise_in_words(self.where):
             leases = await self._leases()
             return await collect_evidence(self._api, leases, self._namespace)

@@ -1,4 +1,4 @@
-"""Migrations as rows: moves on record, what is asked for, and what is answered of whole jobs."""
+"""Migrations as rows: moves on record, requests, and the answers to requests for whole jobs."""
 
 from collections.abc import Mapping
 from typing import Final

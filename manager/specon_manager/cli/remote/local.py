@@ -134,7 +134,7 @@ class LocalRemote:
         return None
 
     async def evidence(self) -> Mapping[str, bytes]:
-        """Return what is in the directory; a manager that does not answer is said so."""
+        """Return the evidence of the directory; a file NAME.missing says why a manager did not answer."""
         files: dict[str, bytes] = {}
         for name, path in (("state.json", "/v1/state"), ("metrics.txt", "/metrics")):
             try:
@@ -153,7 +153,7 @@ class LocalRemote:
         try:
             return json.loads(content)
         except ValueError as error:
-            raise UsageError(f"what answers at {self._address.url} is no manager: {error}") from error
+            raise UsageError(f"the server at {self._address.url} is no manager: {error}") from error
 
     async def _fetch(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         """Return an answer; raises RequestRefusedError for 409, else UsageError where it is none."""

@@ -24,10 +24,10 @@ def find_job(state: State, text: str, namespace: str | None) -> str:
 
 
 def find_wanted(state: State, text: str, to: str | None, namespace: str | None) -> Wanted:
-    """Return the move of what is called so to the nodes between the commas of `to`.
+    """Return the move of the replica or job of that name to the nodes between the commas of `to`.
 
     A name is that of a replica, or of a job: of its only replica, or of the whole of one that trains as one.
-    Raises UsageError for what is not there, for a job whose replicas train by themselves, and where one
+    Raises UsageError for an unknown name, for a job whose replicas train by themselves, and where one
     replica is to go to several nodes.
     """
     targets = read_nodes(to)

@@ -1,4 +1,4 @@
-"""What is left out of files that people send to others: secrets, and what may have them in it. Pure."""
+"""Leaves secrets, and fields that may contain them, out of files that people send to others. Pure."""
 
 import re
 from collections.abc import Iterable

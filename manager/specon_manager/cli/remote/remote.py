@@ -15,7 +15,7 @@ from specon_manager.views.view import View
 
 
 class RequestRefusedError(Exception):
-    """What was asked for is not done; the text says why."""
+    """The request is not carried out; the text says why."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What is to move."""
+        """The replica or the job to move."""
         return self.job if self.replica is None else self.replica
 
     @property
@@ -74,7 +74,7 @@ class Remote(Protocol):
         """Its journal, where that can be read from here."""
 
     async def view(self, read: ReadJournal = recover) -> View:
-        """Return what is known of replicas and transactions; `read` reads the journal of one that ended."""
+        """Return the known replicas and transactions; `read` reads the journal of a manager that ended."""
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Return the state with everything that a decision on the replicas `concerned` needs; slower."""
@@ -83,7 +83,7 @@ class Remote(Protocol):
         """Return the end of a replica's own log, where that can be read from here."""
 
     async def remarks(self, job: str) -> Sequence[Remark]:
-        """Return what was said of a job, oldest first."""
+        """Return the events of a job, oldest first."""
 
     async def objection(self, replica: str) -> tuple[str | None, str | None]:
         """Return what would keep a replica from being evicted, beside what the plan knows; changes nothing.
@@ -101,7 +101,7 @@ class Remote(Protocol):
         """Return moves, and requests for moves, by their ids; without those that are not there any more."""
 
     async def versions(self) -> Mapping[str, str]:
-        """Return the versions of what is at work there, by what it is; empty where nobody knows them."""
+        """Return the versions at work there, by component; empty where nobody knows them."""
 
     async def set_pause(self, reason: str | None) -> None:
         """Begin, reword or (None) end a pause."""

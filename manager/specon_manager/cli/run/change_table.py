@@ -13,7 +13,7 @@ _STYLES = {TransactionState.ROLLED_BACK: "yellow", TransactionState.FAILED: "red
 
 
 def print_changes(result: RunResult, console: Console) -> None:
-    """Print what was changed, before and after; nothing where jobs were only admitted."""
+    """Print the changes, before and after; nothing where jobs were only admitted."""
     table = to_table(result)
     if not table.row_count:
         return

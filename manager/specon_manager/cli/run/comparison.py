@@ -20,7 +20,7 @@ Results are also written as JSON, for other programs. A file holds one object:
   `average_completion` and `makespan`, which are like each `completion` an object of `first`, `second`,
   `seconds` and `percent`
 
-All times are in seconds, those of a run since its begin. What is not known is null. Times of a comparison
+All times are in seconds, those of a run since its begin. An unknown value is null. Times of a comparison
 that is `normalised` are of a machine that nobody else uses: what others took meanwhile is taken out.
 """
 
@@ -194,7 +194,7 @@ def conclusions(comparison: Comparison, runs: Sequence[RunResult]) -> list[str]:
         lines.append("no moves were made")
     if not comparison.acted:
         lines.append(
-            "and nothing else was done to a job that trained: what differs is where jobs began, no verdict"
+            "and nothing else was done to a job that trained: only the first nodes may differ, no verdict"
         )
     return [*lines, *_load_lines(comparison)]
 
@@ -209,7 +209,7 @@ def _load_lines(comparison: Comparison) -> list[str]:
         return []
     shares = first.others_share, second.others_share
     if shares[0] is None or shares[1] is None:
-        return ["load: what others took of the machine is not known, and may have differed"]
+        return ["load: the use of the machine by others is not known, and may have differed"]
     told = (
         f"load: others took {shares[0]:.0%} of {format_count(first.cpus, 'CPU')} under {comparison.policy},"
         f" {shares[1]:.0%} under {comparison.policy_without};"

@@ -115,7 +115,7 @@ def _write(arguments: argparse.Namespace, runs: Sequence[RunResult], console: "C
 
 
 def _file(arguments: argparse.Namespace) -> JobFile:
-    """Return what is to be run; raises UsageError for flags that do not go together."""
+    """Return the jobs to run; raises UsageError for flags that do not go together."""
     if arguments.scenario is not None:
         for name, given in (
             ("--jobs", arguments.jobs is not None),
@@ -131,7 +131,7 @@ def _file(arguments: argparse.Namespace) -> JobFile:
     if arguments.policy is not None:
         file = with_policy(file, arguments.policy)
     if arguments.compare and arguments.scenario is None and file.settings.policy == BASELINE:
-        raise UsageError(f"--compare: {BASELINE} is what another policy is compared with")
+        raise UsageError(f"--compare: other policies are compared with {BASELINE}: name another one")
     return file
 
 

@@ -15,7 +15,7 @@ _LONGEST: Final = 300  # characters of a line
 
 
 def remarks(jobs: Sequence[LocalJob], state: State) -> Iterator[str]:
-    """Yield which jobs were submitted by an earlier run, which of them ended, and what was changed since."""
+    """Yield which jobs were submitted by an earlier run, which of them ended, and the changes since."""
     ended, new = [], []
     for job in jobs:
         known = state.jobs.get(job_spec(job).name)
@@ -59,7 +59,7 @@ def _show(value: object) -> str:
 
 
 def _list_changes(now: LocalJob, then: object) -> list[str]:
-    """Return the fields in which a job differs from what was submitted, as a job file calls them."""
+    """Return the fields in which a job differs from the submitted one, as a job file calls them."""
     try:
         # What a later version knows and an earlier one did not is as if it had not been given.
         before = msgspec.convert(then, LocalJob)

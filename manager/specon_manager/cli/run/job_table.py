@@ -111,7 +111,7 @@ def _cells(row: JobRow) -> tuple[Text, ...]:
 
 
 def _moves(row: JobRow) -> Text:
-    """Return the count of moves, then what matters most now: what is in flight, crashes, the end."""
+    """Return the count of moves, then what matters most now: transactions in flight, crashes, the end."""
     text = Text(str(row.moves))
     text.append(row.doing, style_of_state("", stuck=row.stuck))
     if row.crashes:

@@ -1,4 +1,4 @@
-"""The live view in a terminal: nodes, jobs, and what was decided, in as many lines as there are."""
+"""The live view in a terminal: nodes, jobs, and decisions, in as many lines as there are."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -82,7 +82,7 @@ class LiveView:
             self._console.print(self._last, end="")
 
     def update(self, state: State, now: float, trouble: str = "", notices: Sequence[str] = ()) -> None:
-        """Show the state, below what troubles the manager and what is to be known of jobs at once.
+        """Show the state, below the manager's trouble and the urgent notices of jobs.
 
         What cannot be shown is said so in its place: a picture never ends a run.
         """

@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
             aside=arguments.output == "json",
             web=arguments.web,
             verbose=arguments.verbose,
-            anew="the same command with --fresh, which puts what is there aside; or give a job another name",
+            anew="the same command with --fresh (it puts the earlier run aside), or give a job another name",
         )
     )
     as_json = arguments.output == "json"

@@ -1,4 +1,4 @@
-"""What is to be known of a job at once: how its log ends after a crash, and a pattern for its log.
+"""Urgent notices of a job: how its log ends after a crash, and a pattern for its log.
 
 The pattern is for a log in which no loss was found for half a minute; it was tried on its lines.
 """
@@ -33,7 +33,7 @@ class _Told(NamedTuple):
 
 
 class Notices:
-    """Looks at states one after the other, and remembers what was told."""
+    """Looks at states one after the other, and remembers its notices."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -43,7 +43,7 @@ class Notices:
         self._told: list[_Told] = []
 
     def look(self, state: State, now: float) -> list[str]:
-        """Return what is new, in lines; `now` is seconds on the manager's clock. Reads files."""
+        """Return new notices, in lines; `now` is seconds on the manager's clock. Reads files."""
         replicas = list(state.replicas.values())
         if self._crashes is None:  # what befell earlier runs is told by `specon explain`
             self._crashes = {each.name: each.crashes for each in replicas}
@@ -58,7 +58,7 @@ class Notices:
         return [each.line for each in found]
 
     def lines_to_show(self, state: State, now: float) -> list[str]:
-        """Return what was told within the last minute and is still true."""
+        """Return the notices of the last minute that are still true."""
         return [each.line for each in self._true(state) if each.at + _SHOWN_SECONDS > now]
 
     def last_lines(self, state: State) -> list[str]:

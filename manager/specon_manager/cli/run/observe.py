@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=OBSERVER,
         metavar="DIR",
-        help="what was seen, for a later look and for replay",
+        help="directory of the observations, for a later look and for replay",
     )
     add("--log-streams", type=int, default=200, metavar="N", help="of how many pods the log is read at once")
     add("--for", dest="seconds", type=float, metavar="SECONDS", help="look for so long (until it is stopped)")

@@ -229,7 +229,7 @@ def _show(options: RunOptions, session: LocalSession, notices: Notices) -> Itera
 
         drawing = asyncio.ensure_future(draw())
         try:
-            yield lambda _: None  # the picture shows it, and what is still true follows it
+            yield lambda _: None  # the picture shows it, and notices that are still true follow it
         finally:
             drawing.cancel()
             view.update(controller.state, controller.clock.now(), controller.stalled)

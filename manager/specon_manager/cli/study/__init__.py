@@ -1,1 +1,1 @@
-"""What is studied without a manager: logs, policies, journals."""
+"""Studies without a manager: of logs, policies, journals."""

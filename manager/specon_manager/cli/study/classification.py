@@ -72,7 +72,7 @@ class Classification(Struct, frozen=True, kw_only=True):
 
 
 def head(found: Classification) -> Iterator[str]:
-    """Yield the lines about the log: what was read, how, and why so."""
+    """Yield the lines about the log: the values read, how, and why so."""
     yield f"log       {printable(found.path)} ({found.why})"
     evidence = found.reader.evidence
     chosen = found.reader.chosen

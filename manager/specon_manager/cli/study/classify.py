@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Classify; 0 when the log was recognised, 1 when not; raises UsageError for what is no log."""
+    """Classify; 0 when the log was recognised, 1 when not; raises UsageError for a file that is no log."""
     reading = begin(arguments)
     settings = ClassifierSettings(
         classifier=arguments.classifier,
@@ -225,7 +225,7 @@ def _write(path: Path, flag: str, write: Callable[[Path], object]) -> None:
 
 
 def _make_type(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Let argparse tell what is wrong with a value, not only that something is."""
+    """Let argparse name the mistake of a value, not only that there is one."""
 
     def checked(text: str) -> object:
         try:

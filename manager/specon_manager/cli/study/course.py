@@ -21,7 +21,7 @@ _MOST_INTERVALS: Final = 1_000_000
 
 
 class Mark(Struct, frozen=True):
-    """A place of the run and what was thought of the job there."""
+    """A place of the run and the verdict on the job there."""
 
     step: int | None
     epoch: float | None
@@ -65,7 +65,7 @@ class KeptSamples:
             self._keep(sample)
 
     def all(self) -> list[Sample]:
-        """Return what is kept."""
+        """Return the kept samples."""
         return [*self._kept, *([_merge(self._pending)] if self._pending else [])]
 
     def _keep(self, sample: Sample) -> None:

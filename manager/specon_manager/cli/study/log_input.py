@@ -1,4 +1,4 @@
-"""Opens what `specon classify` is given: text or event files, as batches of lines; refuses what is no log."""
+"""Opens what `specon classify` is given: text or event files, as batches of lines; refuses other files."""
 
 import errno
 import os

@@ -21,7 +21,7 @@ _WIDTHS: Final = (24, 24, 34)
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """What is told about a policy."""
+    """The facts about a policy."""
 
     name: str
     summary: str
@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def describe(policy: Policy) -> Description:
-    """Return what is told about a policy."""
+    """Return the facts about a policy."""
     return Description(
         name=policy.name,
         summary=policy.summary,

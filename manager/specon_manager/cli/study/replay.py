@@ -1,4 +1,4 @@
-"""`specon replay FILE`: run a journal through `step` again, or cut off what is damaged in it."""
+"""`specon replay FILE`: run a journal through `step` again, or cut off its damaged lines."""
 
 import argparse
 import contextlib
@@ -26,9 +26,9 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """The first that differs."""
     event: Any = None
     recorded: Any = None
-    """What was ordered then, and"""
+    """The actions ordered then, and"""
     replayed: Any = None
-    """what is ordered now."""
+    """those ordered now."""
 
 
 class Cut(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ def _replay(path: Path, *, as_json: bool) -> int:
 def _cut(path: Path, *, as_json: bool) -> int:
     with contextlib.ExitStack() as stack:
         if path.name == NAME and path.exists():
-            # Held meanwhile, so that no manager goes on writing what is put aside.
+            # Held meanwhile, so that no manager goes on writing the journal that is put aside.
             stack.callback(StateDirectory(path.parent).release)
         try:
             done = cut(path)

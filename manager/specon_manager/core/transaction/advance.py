@@ -28,9 +28,9 @@ _ASKS = 4
 def apply_outcome(
     state: State, transaction: Transaction, outcome: Outcome, now: float, *, note: str = ""
 ) -> Step:
-    """Return the state after the outcome happened to the transaction, and what is ordered then."""
+    """Return the state after the outcome happened to the transaction, and the orders."""
     if outcome is Outcome.STALE and transaction.asks >= _ASKS:
-        # To ask forever would end as badly as to act upon what is old: nothing was told to end.
+        # To ask forever would end as badly as to act upon old checkpoints: nothing was told to end.
         outcome, note = Outcome.REFUSED, f"its checkpoints grew old {format_times(transaction.asks)}"
     found = following(transaction.kind, transaction.attempt, transaction.state, outcome)
     if found is None:

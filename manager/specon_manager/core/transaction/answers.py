@@ -1,4 +1,4 @@
-"""What is heard of a transaction becomes part of its record; `look` draws the conclusions."""
+"""News about a transaction becomes part of its record; `look` draws the conclusions."""
 
 import msgspec
 
@@ -76,7 +76,7 @@ def take_answer(state: State, event: ev.InstructionAcknowledged, now: float) -> 
 def take_report(state: State, report: Report, now: float, before: Progress) -> State:
     """Note the first step of a new incarnation, and the step that proves that training continues.
 
-    `before` is what was known of the replica without this report.
+    `before` is the record of the replica without this report.
     """
     transaction = state.transaction_of(report.replica)
     witness = None if transaction is None else transaction.witnesses.get(report.replica)
@@ -140,9 +140,9 @@ def note_sidecar_missing(state: State, event: ev.SidecarMissing, now: float) -> 
 
 
 def order_again(state: State, now: float) -> Step:
-    """Order again what is in flight orders; deadlines that passed while nobody watched begin again.
+    """Repeat the orders of transactions in flight; deadlines that passed while nobody watched begin again.
 
-    What was about to end may have trained on: then a new checkpoint is asked for first.
+    A replica that was about to end may have trained on: then a new checkpoint is asked for first.
     """
     actions = list[Action]()
     for known in sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id)):
@@ -161,7 +161,7 @@ def order_again(state: State, now: float) -> Step:
         if until is not None and now > until:
             again = msgspec.structs.replace(again, stale=True)
             state = state.with_transaction(again)
-            continue  # what is ordered then is for `look` to say
+            continue  # `look` then decides on the orders
         state = state.with_transaction(again)
         actions += orders(state, again)
     return state, actions
@@ -176,11 +176,11 @@ def _asking(state: State, request: str, replica: str, incarnation: str) -> Trans
     if witness is None or witness.answered or witness.incarnation != incarnation:
         return None
     known = state.replicas[replica].incarnation
-    return transaction if known == incarnation else None  # else what was asked for is over
+    return transaction if known == incarnation else None  # else the request is over
 
 
 def _permits(witness: Witness, answer: Acknowledgement) -> bool:
-    """Whether the checkpoint is verified, and no older than what is known."""
+    """Whether the checkpoint is verified, and no older than the known one."""
     checkpoint = answer.checkpoint
     if checkpoint is None or not checkpoint.verified:
         return False
@@ -218,7 +218,7 @@ def _note_resume(witness: Witness, report: Report, now: float, at: float) -> Wit
 def _age_of_first(report: Report, before: Progress) -> float:
     """Return how long ago the first step of an incarnation came, seconds; 0 where none has come.
 
-    A trainer may be faster than its sidecar begins to read. What is read in one go all has the age of that
+    A trainer may be faster than its sidecar begins to read. Lines read in one go all have the age of that
     reading: then the pace before tells how much earlier the first step came.
     """
     first, last = report.first, report.last
@@ -232,9 +232,9 @@ def _age_of_first(report: Report, before: Progress) -> float:
 
 
 def _first_step(witness: Witness, report: Report, now: float, at: float) -> Witness:
-    """Return the witness with the end of the downtime, and with what was lost.
+    """Return the witness with the end of the downtime, and with the lost steps.
 
-    The log that the new incarnation continues writing knows better what was trained than the last report did.
+    The log that the new incarnation continues is a better record of trained steps than the last report.
     """
     assert report.first is not None
     last, last_at = witness.last_step, witness.last_step_at

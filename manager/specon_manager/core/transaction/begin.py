@@ -58,7 +58,7 @@ def record_of(
 
 
 def begin(state: State, proposal: Changing, now: float, *, name: str = "", policy: str = "") -> Step:
-    """Return the state in which the proposal is under way, and what is ordered for it.
+    """Return the state in which the proposal is under way, and the orders for it.
 
     `name` is the id that someone who asked for it gave it, and `policy` who is behind it.
     """
@@ -171,7 +171,7 @@ def _witnesses(
     after: Mapping[str, str],
     replicas: Mapping[str, Replica],
 ) -> dict[str, Witness]:
-    """Return whose checkpoints stand for what is to end: of those that save for all, or of each by itself."""
+    """Return the replicas whose checkpoints count for the ones that end: the savers, or each for itself."""
     workers = job.spec.worker_names
     if isinstance(proposal, AdmitGang):
         return {}

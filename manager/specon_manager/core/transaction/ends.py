@@ -1,4 +1,4 @@
-"""How a transaction ends: what is given back, what its job and its replicas remember, who waits again."""
+"""How a transaction ends: the room given back, the memory of its job and replicas, who waits again."""
 
 from typing import Final
 
@@ -210,7 +210,7 @@ def _let_stay(state: State, transaction: Transaction) -> State:
 
 
 def _let_go(state: State, over: Transaction, now: float) -> State:
-    """Let whatever runs run on, and what was to start start by ordinary means, or not at all.
+    """Let whatever runs run on; replicas that were to start do so by ordinary means, or not at all.
 
     What came by a transaction that was turned back and has crashed since is absent again.
     """
@@ -254,7 +254,7 @@ def _tell_unsettled(state: State, replica: Replica, over: Transaction, now: floa
 
 
 def _owner_released(state: State, job: Job, over: Transaction, now: float) -> Step:
-    """Order that the owner of a job runs what it likes of it; what is in flight besides stays in force."""
+    """Order that the owner of a job runs what it likes of it; other transactions stay in force."""
     why = f"{over.id}: {over.state}" + (f", {over.note}" if over.note else "")
     flying = [each for each in state.transactions_of(job.name) if each.state not in UNTOUCHED_STATES]
     due = None if job.ended_at is not None else now + state.settings.deadlines.start

@@ -36,7 +36,7 @@ _OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
 
 
 def look(state: State, name: str, now: float) -> Step:
-    """Carry the transaction of that id as far as the records let it; return what is ordered."""
+    """Carry the transaction of that id as far as the records let it; return the orders."""
     actions = list[Action]()
     while (transaction := state.transactions.get(name)) is not None:
         if transaction.job not in state.jobs:
@@ -63,7 +63,7 @@ def _keep_up(state: State, transaction: Transaction, now: float) -> Step:
     if transaction.state is TransactionState.LEAVING:
         state, news = tell(state, transaction, now)
         if job.owned and now >= transaction.deadline:
-            # What was never seen its owner has had the time to take back.
+            # Its owner has had the time to take back a replica that was never seen.
             for replica in members.leavers(state, transaction):
                 if replica.phase is Phase.STARTING:
                     state = note_left(state, replica, now)
@@ -99,7 +99,7 @@ def _fall_back(state: State, transaction: Transaction, now: float) -> State:
 def _running_since(state: State, transaction: Transaction, now: float) -> Step:
     """Let the proof be awaited from when every wanted replica runs; an owner may start some of it again.
 
-    It is told again what is wanted: a bare pod that is lost has nobody else who creates it.
+    The orders are repeated: a bare pod that is lost has nobody else who creates it.
     """
     wanted = members.wanted_replicas(state, transaction)
     runs = all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in wanted)
@@ -113,7 +113,7 @@ def _running_since(state: State, transaction: Transaction, now: float) -> Step:
 
 
 def _note_landing(state: State, transaction: Transaction) -> Step:
-    """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node.
+    """Note where the scheduler of an owner put a replica that was to run elsewhere: it came to that node.
 
     The room that was held for it on the other is given back.
     """
@@ -223,7 +223,7 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
 
 
 def _note_late_end(state: State, transaction: Transaction) -> Finding:
-    """Return that an order to end was carried out that was believed lost: what is left follows it."""
+    """Return that an order to end was carried out that was believed lost: the rest follows it."""
     if apart := _apart(state.jobs[transaction.job], transaction):
         return Outcome.LOST, apart
     still = members.leavers(state, transaction) or members.has_unwanted(state, transaction)
@@ -253,7 +253,7 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
 
 
 def _note_left(state: State, transaction: Transaction) -> Finding:
-    """Return that all is gone; what was to save when it ended, and did not, comes back where it was.
+    """Return that all is gone; a replica that did not save at its end, as it had to, comes back.
 
     So does what has nowhere to go any more.
     """
@@ -279,7 +279,7 @@ def _came(state: State, transaction: Transaction) -> Finding | None:
 
 
 def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
-    """Return what is missing of what is wanted, and what of it has not shown that it trains."""
+    """Return whether wanted replicas are missing, or have not shown that they train."""
     wanted = members.wanted_replicas(state, transaction)
     if (node := members.node_lost(state, transaction)) is not None:
         return Outcome.LOST, node

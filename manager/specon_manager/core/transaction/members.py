@@ -30,7 +30,7 @@ def wanted_replicas(state: State, transaction: Transaction) -> list[Replica]:
 def must_go(transaction: Transaction, replica: Replica) -> bool:
     """Whether what occupies a node as this replica has to end before anything starts.
 
-    An incarnation that came after the one that was told to end is what was wanted, unless all of the
+    An incarnation that came after the one that was told to end is the wanted one, unless all of the
     transaction starts again or nothing of the replica is to run.
     """
     if not replica.active or _ends_for_good(replica):
@@ -48,7 +48,7 @@ def ending_replicas(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of all that it may tell to end, by name.
 
     Where it is about the whole job, that is also what its owner has started beside it in the meantime, and
-    what was told to end before its description named it no more.
+    the replicas told to end before its description named them no more.
     """
     job = state.jobs.get(transaction.job)
     if not transaction.whole or job is None:
@@ -87,7 +87,7 @@ def is_untouched(state: State, transaction: Transaction) -> bool:
         if record is None or record.phase is not Phase.RUNNING:
             return False
         if transaction.ending.get(name) == "":
-            return False  # what was told to end before it was seen may end at any time
+            return False  # told to end before it was seen, it may end at any time
         witness = transaction.witnesses.get(name)
         if witness is not None and witness.incarnation not in {None, record.incarnation}:
             return False

@@ -102,7 +102,7 @@ def evictions(state: State, transaction: Transaction) -> list[Action]:
 def fresh_until(state: State, transaction: Transaction) -> float | None:
     """Return until when what permits the ends is fresh enough; None where nothing hangs on that.
 
-    On the way back what runs has proven nothing, and what was trained before is saved. Once something is gone
+    On the way back the running replicas have proven nothing, and earlier steps are saved. Once one is gone
     the rest has to go too: else it would wait for what cannot come, forever.
     """
     if transaction.attempt > 1 or not members.is_untouched(state, transaction):
@@ -147,7 +147,7 @@ def reason_of(transaction: Transaction) -> str:
 
 
 def _grace(job: Job, transaction: Transaction) -> float:
-    """Return how long what is told to end may take, seconds."""
+    """Return how long replicas may take to end, seconds."""
     seconds = job.spec.grace_seconds
     return min(seconds, HUNG_GRACE) if transaction.kind is Kind.RESTART else seconds
 

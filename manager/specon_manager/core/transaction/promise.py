@@ -1,4 +1,4 @@
-"""What a checkpoint promises of the steps after a resume, and whether what is seen keeps it."""
+"""What a checkpoint promises of the steps after a resume, and whether the observed steps keep it."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ def promised_step(witness: Witness) -> int | None:
     """Return the step after which it has to continue, as its log counts; None where nothing is promised.
 
     A checkpoint that was made after it was asked for holds what its log named then. Where its own step is
-    far from that, the two do not count the same (epochs and steps), and the log's is what is compared.
+    far from that, the two do not count the same (epochs and steps), and the log's is compared.
     """
     saved, asked = witness.checkpoint, witness.asked_step
     if saved is None:
@@ -37,7 +37,7 @@ def _never_trained(name: str, witness: Witness, floor: int | None) -> str | None
     reached = max(witness.last_step, saved.step, floor or 0)
     if first <= reached + max(_LEAST_AHEAD, _GAPS_AHEAD * gap):
         return None
-    return f"{name} is at step {first}, and came to step {reached}: it went on from what is not its own"
+    return f"{name} is at step {first}, and came to step {reached}: it went on from a checkpoint not its own"
 
 
 def not_resumed(name: str, witness: Witness) -> str | None:

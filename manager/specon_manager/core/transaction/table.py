@@ -52,7 +52,7 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, Outcome], TransactionState]] 
     **{(state, _O.REFUSED): _S.ROLLED_BACK for state in (_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING)},
     **{(state, _O.OVERDUE): _S.ROLLED_BACK for state in (_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING)},
     (_S.LEAVING, _O.REFUSED): _S.ROLLED_BACK,
-    # The way back. What was ordered and not seen may live: nothing does before anything starts elsewhere.
+    # The way back. A replica ordered and not seen may live: it must be gone before anything starts elsewhere.
     (_S.CHECKPOINTING, _O.LOST): _S.LEAVING,
     (_S.LEAVING, _O.LOST): _S.LEAVING,
     (_S.COMING, _O.LOST): _S.LEAVING,

@@ -47,7 +47,7 @@ def _one(waiting: WaitingGang, order: list[int], most: list[int]) -> dict[int, _
 def _two(waiting: WaitingGang, order: list[int], rooms: FreeAmounts) -> dict[int, _Counts] | None:
     first, second = waiting.groups
     wanted, needed = len(first.names), len(second.names)
-    # By how many of the first group have a place: how many of the second have, and what is on which node.
+    # By how many of the first group have a place: how many of the second have, and the counts on each node.
     best: dict[int, tuple[int, tuple[tuple[int, _Counts], ...]]] = {0: (0, ())}
     for node in order:
         there, room = dict(best), rooms[node]

@@ -65,7 +65,7 @@ def _will_do(picture: Picture, moves: Iterable[Move]) -> bool:
 
 
 def _prune(picture: Picture, moves: list[Move]) -> list[Move]:
-    """Leave out what is not needed, the dearest first."""
+    """Leave out the moves that are not needed, the dearest first."""
     for move in sorted(moves, key=lambda move: -move.unit.price):
         fewer = [other for other in moves if other is not move]
         if _will_do(picture, fewer):
@@ -107,7 +107,7 @@ class _Search:
         taken = False
         while heap and self.lacking > 0 and len(self.moves) <= MOST_MOVES:
             rank, key = heapq.heappop(heap)
-            step = self._step(key)  # what was taken since may have changed it
+            step = self._step(key)  # steps taken since may have changed it
             if step is None:
                 continue
             if (now := step.rank(self.lacking)) > rank and heap and now > heap[0][0]:
@@ -291,5 +291,5 @@ def _covers(freed: Amount, lacking: Amount) -> bool:
 
 
 def _share(amount: Amount, lacking: Amount) -> float:
-    """Return how much of what is lacking the amount is, each kind at most wholly."""
+    """Return how much of the lacking room the amount is, each kind at most wholly."""
     return sum(min(has, need) / need for has, need in zip(amount, lacking, strict=True) if need > 0)

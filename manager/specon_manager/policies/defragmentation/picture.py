@@ -13,7 +13,7 @@ from specon_manager.model.resources import Resources
 Amount = tuple[int, int, int]
 """Millionths of cores, bytes, and millionths of GPUs."""
 FreeAmounts = Sequence[Amount]
-"""What is free on each node; less than nothing where more is kept for others than is free."""
+"""The free room of each node; less than nothing where more is kept for others than is free."""
 
 NOTHING: Final[Amount] = (0, 0, 0)
 _MILLION: Final = 1_000_000
@@ -112,7 +112,7 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 def room_of(free: Resources, kept: Iterable[Resources] = ()) -> Amount:
-    """Return what is free less what is kept for others."""
+    """Return the free room less the room kept for others."""
     room = int(free.cpu * _MILLION + _ROUNDING), int(free.memory), int(free.gpu * _MILLION + _ROUNDING)
     for amount in kept:
         room = minus(room, amount_of(amount))
@@ -120,7 +120,7 @@ def room_of(free: Resources, kept: Iterable[Resources] = ()) -> Amount:
 
 
 def amount_of(requests: Resources) -> Amount:
-    """Return what is requested."""
+    """Return the requests."""
     return round(requests.cpu * _MILLION), round(requests.memory), round(requests.gpu * _MILLION)
 
 
@@ -135,7 +135,7 @@ def minus(one: Amount, other: Amount) -> Amount:
 
 
 def holds(room: Amount, amount: Amount) -> bool:
-    """Whether the amount fits; of what is not asked for there may be less than nothing."""
+    """Whether the amount fits; of a kind not asked for there may be less than nothing."""
     return (
         (amount[0] <= room[0] or amount[0] == 0)
         and (amount[1] <= room[1] or amount[1] == 0)

@@ -85,7 +85,7 @@ def rounds(picture: Picture, plan: Plan, *, most: int, per_node: int) -> list[li
         if not begun:
             return []
         later = rooms_after(picture.rooms, *begun)
-        assert later is not None, "what can begin at the same time can begin one by one"
+        assert later is not None, "moves that can begin at the same time can begin one by one"
         picture = msgspec.structs.replace(picture, rooms=tuple(later))
         left = [move for move in left if move not in begun]
         done.append(begun)

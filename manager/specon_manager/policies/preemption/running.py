@@ -50,7 +50,7 @@ class Running:
         self._candidates: dict[str, Candidate | None] = {}
         self._shares: Shares = {}
         if _last is not None:
-            _ = self._kept  # what was kept long ago differs from the present records in more
+            _ = self._kept  # an old cache differs from the present records in more
 
     @cached_property
     def _kept(self) -> "Kinds":

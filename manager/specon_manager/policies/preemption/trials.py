@@ -100,7 +100,7 @@ class Trials:
             if self._is_awaited(trial):
                 self.waits = True
                 return
-        # What was kept for it in vain is free for its own choice at once, for others at the next call: the
+        # Room kept for it in vain is free for its own choice at once, for others at the next call: the
         # planner judges starts before it is told that the claim is given up.
         held = idle.release(trial.name) if claimed else {}
         hopeless = self._hopeless.setdefault(trial.job.spec.priority, [])

@@ -71,7 +71,7 @@ class Feed:
             raise CrowdedError(f"{self.most} watch already")
         self._listeners += 1
         try:
-            self.changed()  # nobody watched, perhaps, and what was drawn last is old
+            self.changed()  # nobody watched, perhaps, and the last picture is old
             seen = 0
             while not self._ending.is_set():
                 left = self._due - self._monotonic()

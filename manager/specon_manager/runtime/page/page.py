@@ -97,7 +97,7 @@ class Page:
         ]
 
     def curve_of(self, replica: str, most: int) -> list[Point]:
-        """Return at most that many points of what is known of a replica's curve, oldest first."""
+        """Return at most that many points of the known part of a replica's curve, oldest first."""
         return self._curves.of(replica, most)
 
     def close(self) -> None:

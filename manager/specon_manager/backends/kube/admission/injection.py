@@ -1,4 +1,4 @@
-"""The pod with its sidecar: what is missing is added, what is there is left alone. Pure."""
+"""The pod with its sidecar: missing parts are added, present ones are left alone. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -138,7 +138,7 @@ def _replica(pod: Object, namespace: str) -> str | None:
 
 
 def _check(pod: Object, trainer: Object, options: Options) -> list[str]:
-    """Return what may go wrong; raises PodRefusedError for what is bound to."""
+    """Return what may go wrong; raises PodRefusedError for a pod that is bound to fail."""
     spec, mode = pod["spec"], options.checkpoint
     if (spec.get("os") or {}).get("name") == "windows":
         raise PodRefusedError("the sidecar runs on Linux only, and the pod asks for windows")

@@ -42,7 +42,7 @@ _OWN: Final = (
 
 
 def check_instrumented(spec: Object, trainer: Object) -> list[str]:
-    """Return what may go wrong with the helper in this pod; raises PodRefusedError for what is bound to."""
+    """Return what may go wrong with the helper in this pod; raises PodRefusedError if it is bound to fail."""
     path = _variable(trainer, "PYTHONPATH")
     if path is not None and path.get("valueFrom") is not None:
         raise PodRefusedError(

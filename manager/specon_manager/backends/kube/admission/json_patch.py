@@ -16,7 +16,7 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
         added = [
             {"op": "add", "path": _at(path, key), "value": after[key]} for key in after if key not in before
         ]
-        # What is the same object is equal, however much is in it.
+        # The same object is equal, however much is in it.
         common = [key for key in before if key in after and before[key] is not after[key]]
         return [
             *removed,

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class NoReviewError(ValueError):
-    """What is no AdmissionReview of version v1."""
+    """The body is no AdmissionReview of version v1."""
 
 
 def review(
@@ -69,7 +69,7 @@ def review(
 
 
 def read_request(request: Object) -> Object:
-    """Return what is asked, which has a UID. Raises NoReviewError where it is no AdmissionReview."""
+    """Return the request, which has a UID. Raises NoReviewError where it is no AdmissionReview."""
     if request.get("kind") != "AdmissionReview":
         raise NoReviewError(f"kind: {str(request.get('kind'))[:80]!r} is not AdmissionReview")
     if request.get("apiVersion") != _API_VERSION:

@@ -1,7 +1,7 @@
 """Reviews beside the loop: not even the most expensive ones keep the Lease from being renewed.
 
 Anybody who reaches the port may send them, without a token. So their size, the number of values in them and
-what is held of them at once are bounded before they are decoded, and they are decoded and judged in a thread
+the bytes held of them at once are bounded before they are decoded. They are decoded and judged in a thread
 of their own, one after the other. One that waited longer than its caller does is dropped.
 """
 

@@ -1,7 +1,7 @@
 """The manager's own certificate authority and certificate: what they are, and when they are renewed.
 
 Deterministic but for the keys: the time is given. A renewal of the authority takes three steps, so that at
-every moment clients with the old list of authorities and clients with the new one trust what is served:
+every moment clients with the old list of authorities and clients with the new one trust the certificate:
 
 1. a third of the authority's life is left: the next one is made and added to the list;
 2. a day later everybody has the new list: the certificate is signed by the next authority, which is the
@@ -42,7 +42,7 @@ _NEXT_KEY: Final = "next-ca.key"
 
 
 class CertificateError(ValueError):
-    """What is in a Secret or in files is no usable certificate; the text names the part."""
+    """A Secret or files hold no usable certificate; the text names the part."""
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def make_bundle(names: Sequence[str], now: datetime) -> Bundle:
 
 
 def next_step(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Step:
-    """Return what is to be done at `now`; `everything` also where the authorities are no use."""
+    """Return the steps due at `now`; `everything` also where the authorities are no use."""
     if bundle is None:
         return "everything"
     try:

@@ -58,14 +58,14 @@ class _SecretContent(Struct, frozen=True):
 def secret_reflector(
     api: Api, namespace: str, name: str, served: ServedCertificate
 ) -> Reflector[_SecretContent]:
-    """Return what keeps `served` at what is in the Secret while it runs; trouble is logged."""
+    """Return the follower that keeps `served` at the content of the Secret; trouble is logged."""
 
     def slim(secret: Object) -> _SecretContent:
         return _SecretContent(str(secret["metadata"]["uid"]), secret.get("data") or {})
 
     def changed(change: ObjectChange[_SecretContent]) -> None:
         if change.after is None:
-            return  # what was loaded serves on until there is another
+            return  # the loaded certificate serves on until there is another
         try:
             bundle = from_secret_data(change.after.data)
             served.load(bundle.certificate, bundle.key, bundle.trusted)

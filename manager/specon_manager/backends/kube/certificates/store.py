@@ -92,7 +92,7 @@ class CertificateStore:
             await self._sleep(LOOK_SECONDS)
 
     async def keep(self) -> Bundle:
-        """Do once what is due, and return what is kept now. Raises ApiError, ApiUnavailableError.
+        """Do the steps due once, and return the bundle kept now. Raises ApiError, ApiUnavailableError.
 
         Raises CertificateError where there is a Secret of that name which is somebody else's.
         """
@@ -105,7 +105,7 @@ class CertificateStore:
         return wanted
 
     async def _read(self) -> tuple[Object | None, Bundle | None]:
-        """Return the Secret and what is in it, each where there is one."""
+        """Return the Secret and its content, each where there is one."""
         try:
             secret = await self._api.get(SECRETS, self._settings.secret, self._settings.namespace)
         except ApiError as error:

@@ -50,7 +50,7 @@ FORBIDDEN: Final = Answer(verdict="pass", by_budget=True)
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What is known when an eviction is reviewed."""
+    """The facts at the review of an eviction."""
 
     pod: PodFacts | None
     """The pod of that name, where it has a sidecar."""
@@ -76,7 +76,7 @@ def review(eviction: Eviction, known: Situation, now: float) -> Answer:
     if known.own_user and eviction.user == known.own_user:
         return SILENT
     if former is not None and not eviction.uid and _is_namesake(pod, former, known, now):
-        words = f"pods {eviction.name!r} not found: what had this name was moved off {former.leave}"
+        words = f"pods {eviction.name!r} not found: the pod of this name was moved off {former.leave}"
         return Answer(verdict="gone", words=words)
     if pod is None or not pod.replica:
         return SILENT
@@ -116,7 +116,7 @@ def is_put_off(pod: PodFacts, known: Situation, now: float) -> bool:
 
 
 def _is_namesake(pod: PodFacts | None, former: Glance, known: Situation, now: float) -> bool:
-    """Whether what is evicted by its name is not there any more: what has it now is another pod elsewhere."""
+    """Whether the evicted pod is not there any more: another pod elsewhere has its name now."""
     if pod is not None and (known.emptied or pod.node == former.leave):
         return False
     return is_open(former) or now - former.ended_at <= NAMESAKE_SECONDS

@@ -1,4 +1,4 @@
-"""Answers evictions: looks up what is known, writes the wish, waits a moment for the leader's word."""
+"""Answers evictions: looks up the facts, writes the wish, waits a moment for the leader's word."""
 
 import asyncio
 import logging
@@ -123,7 +123,7 @@ class Desk:
         return any(self._review(each).verdict == "wait" for each in asked)
 
     def _review(self, eviction: Eviction, asked: PodFacts | None = None) -> Answer:
-        """Return the answer by what is known; of the pod `asked` without its budgets, which were."""
+        """Return the answer by the facts; of the pod `asked` without its budgets, which were."""
         budgets = self.cache.budgets(eviction.namespace) if asked is None else ()
         pod = asked or self.cache.pod(eviction.namespace, eviction.name)
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
@@ -233,5 +233,5 @@ class Desk:
                 user = mapping(mapping(told.get("status")).get("userInfo")).get("username")
                 self._own_user = str(user or "")
             except (ApiError, ApiUnavailableError) as error:
-                _log.warning("evictions pass, for who evicts as the manager is not known: %s", error)
+                _log.warning("evictions pass, for the manager's own user is not known: %s", error)
                 await self._sleep(_RETRY_SECONDS)

@@ -36,7 +36,7 @@ class Eviction(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What is answered, and what is to be done before."""
+    """The answer, and the steps before it."""
 
     verdict: Literal["pass", "wait", "gone", "forbidden"]
     """Let it pass; 429, it is asked again later; 404, there is no such pod any more; or what the API server

@@ -65,7 +65,7 @@ class BudgetFacts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def pod_facts(pod: Object) -> PodFacts:
-    """Return what is kept of a pod; nonsense in it is as if it were not there."""
+    """Return the kept facts of a pod; nonsense in it is as if it were not there."""
     metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     annotations = mapping(metadata.get("annotations"))
     spec = mapping(pod.get("spec"))
@@ -96,7 +96,7 @@ def pod_facts(pod: Object) -> PodFacts:
 
 
 def node_facts(node: Object) -> NodeFacts:
-    """Return what is kept of a node."""
+    """Return the kept facts of a node."""
     metadata = mapping(node.get("metadata"))
     return NodeFacts(
         uid=str(metadata.get("uid", "")),
@@ -107,7 +107,7 @@ def node_facts(node: Object) -> NodeFacts:
 
 
 def budget_facts(budget: Object) -> BudgetFacts:
-    """Return what is kept of a disruption budget."""
+    """Return the kept facts of a disruption budget."""
     metadata = mapping(budget.get("metadata"))
     about = {key: metadata.get(key) for key in ("name", "uid", "generation")}
     kept: Object = {"metadata": about, "spec": budget.get("spec"), "status": budget.get("status")}

@@ -65,7 +65,7 @@ class LeaderLast:
             await self._api.patch(PODS, eviction.name, eviction.namespace, change, form="merge")
         elif now - since >= self._patience:
             return Answer(verdict="pass", words="specon lets its leader go before what it has to move")
-        words = f"{EVACUATION}: this manager leads, and moves what is on {node} first"
+        words = f"{EVACUATION}: this manager leads, and moves the replicas on {node} first"
         return Answer(verdict="wait", words=words)
 
 

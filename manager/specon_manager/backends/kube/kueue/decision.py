@@ -1,6 +1,6 @@
 """Whether the gate of a Workload is opened, closed again, or waits for checkpoints of likely victims. Pure.
 
-| the Workload | what is done |
+| the Workload | the action |
 |---|---|
 | has not our gate, has its quota, is over or inactive | nothing |
 | waits, and Kueue would not preempt for it | nothing: it may start where there is room |
@@ -8,7 +8,7 @@
 | would preempt, and a likely victim is saving | it waits |
 | would preempt, and each has saved, or said why it cannot | the gate is opened |
 | has waited for `patience` since it was blocked | the gate is opened; a warning tells who has not saved |
-| has an open gate for `REOPENED` seconds, and still waits | the gate is closed again: what was saved is old |
+| has an open gate for `REOPENED` seconds, and still waits | the gate is closed: the checkpoints are old |
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,7 +69,7 @@ class SetGate(Struct, frozen=True):
 def decide(
     workload: Workload, victims: Sequence[Victim], now: float, patience: float, *, known: bool = True
 ) -> Ask | SetGate | None:
-    """Return what is to be done for a Workload; None: nothing, for now.
+    """Return the action for a Workload; None: no action, for now.
 
     `known` says whether its victims are: the queues were seen, and its turn has come. Else nobody is asked.
     """
@@ -79,7 +79,7 @@ def decide(
     if gate is not None and gate.open:
         if now - (seconds(gate.since) or 0.0) < REOPENED:
             return None
-        return SetGate(open=False, words=f"nothing was preempted in {REOPENED:g} s: what was saved is old")
+        return SetGate(open=False, words=f"nothing was preempted in {REOPENED:g} s: the checkpoints are old")
     since = victims_asked_since(workload)
     if since is None:
         return None

@@ -1,4 +1,4 @@
-"""What is kept of Kueue's objects: Workloads, ClusterQueues and LocalQueues. Pure.
+"""The kept facts of Kueue's objects: Workloads, ClusterQueues and LocalQueues. Pure.
 
 Fields are those of `kueue.x-k8s.io/v1beta2`. Anything may be missing or of another form: then it counts as
 not said.
@@ -129,7 +129,7 @@ class LocalQueue(Struct, frozen=True, kw_only=True):
 
 
 def workload_facts(found: Object) -> Workload:
-    """Return what is kept of a Workload."""
+    """Return the kept facts of a Workload."""
     metadata, spec, status = (mapping(found.get(part)) for part in ("metadata", "spec", "status"))
     conditions = {str(each.get("type")): each for each in mappings(status.get("conditions"))}
     admission = mapping(status.get("admission"))
@@ -169,7 +169,7 @@ def workload_facts(found: Object) -> Workload:
 
 
 def cluster_queue_facts(found: Object) -> ClusterQueue:
-    """Return what is kept of a ClusterQueue."""
+    """Return the kept facts of a ClusterQueue."""
     metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
     conditions = mappings(mapping(found.get("status")).get("conditions"))
     preemption = mapping(spec.get("preemption"))
@@ -205,7 +205,7 @@ def cluster_queue_facts(found: Object) -> ClusterQueue:
 
 
 def local_queue_facts(found: Object) -> LocalQueue:
-    """Return what is kept of a LocalQueue."""
+    """Return the kept facts of a LocalQueue."""
     metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
     return LocalQueue(
         uid=str(metadata.get("uid", "")),

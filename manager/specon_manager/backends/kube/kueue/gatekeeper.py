@@ -85,7 +85,7 @@ class Gatekeeper:
             await self._sleep(max(_LOOK_SECONDS, _REST * (self._monotonic() - began)))
 
     async def look(self, state: State, now: float, post: Callable[[Event], None]) -> int:
-        """Do once what is due for each Workload that waits; return how many gates were turned."""
+        """Take the action due for each Workload that waits; return how many gates were turned."""
         if not self.lookout.synced:
             return 0
         turned = 0

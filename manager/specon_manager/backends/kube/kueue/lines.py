@@ -1,6 +1,6 @@
 """Who waits for the quota that a ClusterQueue or cohort shares, and whether more is used than there is. Pure.
 
-A Workload that fits into what is free in its own ClusterQueue waits for nothing: Kueue is about to admit it.
+A Workload that fits into the free quota of its own ClusterQueue waits for nothing: Kueue will admit it.
 Any other one waits for what others have, however much it asks for. Cohorts have no parents here, and neither
 borrowing nor lending limits are looked at: who would have to borrow counts as waiting.
 """
@@ -69,7 +69,7 @@ def lines(
 
 
 def _fitting(requests: Mapping[str, float], queue: ClusterQueue, own: Left, shared: Left) -> Left | None:
-    """Return what a Workload would take of what is free, by the first flavors that fit; None: it does not."""
+    """Return the free quota that a Workload would take, by the first flavors that fit; None: none fit."""
     taken: Left = {}
     for covered, flavors in queue.groups:
         asked = {resource: amount for resource, amount in requests.items() if resource in covered}

@@ -5,7 +5,7 @@ Source, Kueue at ff69552e79 (August 2026): the order is `CandidatesOrdering` of
 `pkg/scheduler/preemption/classical/hierarchical_preemption.go` and `preemption_policy.go`; how many of them
 go is `classicalPreemptions` and `fillBackWorkloads` of `pkg/scheduler/preemption/preemption.go`.
 
-What is simpler here: cohorts have no parents, lending limits are not looked at, and neither are fair sharing
+It is simpler here: cohorts have no parents, lending limits are not looked at, and neither are fair sharing
 nor topologies. The flavor is the first whose quota the Workload could have. Where the sum does not come out,
 the first candidates of the order are likely.
 """
@@ -24,7 +24,7 @@ _BY_PRIORITY: Final = frozenset({"LowerPriority", "LowerOrNewerEqualPriority"})
 def order_of(workload: Workload, queue: str, now: float) -> tuple[bool, bool, int, float, str]:
     """Return by what Kueue sorts the candidates for a preemption in a ClusterQueue, the first victim first.
 
-    What is being evicted, then other ClusterQueues, lower priority, what was admitted later, and the UID.
+    Workloads being evicted, then other ClusterQueues, lower priority, later admission, and the UID.
     """
     reserved = now if workload.reserved_at is None else workload.reserved_at
     own = workload.cluster_queue == queue
@@ -182,12 +182,12 @@ class _Plan:
         )
 
     def _below_nominal(self) -> bool:
-        """Whether the preemptor's ClusterQueue uses less than its own of what is lacking."""
+        """Whether the preemptor's ClusterQueue uses less than its own quota of each lacking resource."""
         used, own = self._used[self._queue.name], self._queue.name
         return all(used.get(share, 0.0) < self._nominal(own, share) - _SLACK for share in self._lacking)
 
     def _borrows(self, queue: str) -> bool:
-        """Whether another ClusterQueue uses more than is its own of what is lacking."""
+        """Whether another ClusterQueue uses more than its own quota of a lacking resource."""
         used = self._used[queue]
         return any(used.get(share, 0.0) > self._nominal(queue, share) + _SLACK for share in self._lacking)
 

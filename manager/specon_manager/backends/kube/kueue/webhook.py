@@ -48,7 +48,7 @@ def gate_routes(
 
 
 def is_gated(asked: Object, settings: PreemptionGateSettings, local_queues: LocalQueues) -> bool:
-    """Return whether what is asked about is a new Workload that is to get our gate."""
+    """Return whether the request is about a new Workload that is to get our gate."""
     resource, found = mapping(asked.get("resource")), mapping(asked.get("object"))
     if asked.get("operation") != "CREATE" or asked.get("subResource"):
         return False

@@ -23,7 +23,7 @@ def _format_objection(format_name: str, options: FormatOptions) -> str:
 
 
 def contradictions(values: Mapping[str, Any]) -> list[str]:
-    """Name what is right alone but not together."""
+    """Name annotations that are right alone but not together."""
     found = []
     options = FormatOptions(
         metric=values.get("metric"), pattern=values.get("pattern"), goal=values.get("goal")

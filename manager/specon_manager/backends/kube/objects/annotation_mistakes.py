@@ -10,7 +10,7 @@ _LONGEST_SHOWN: Final = 80
 
 
 class AnnotationError(ValueError):
-    """Annotations that cannot be used; each of `mistakes` names one with its value and what is wrong."""
+    """Annotations that cannot be used; each of `mistakes` names one with its value and the reason."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("; ".join(mistakes))

@@ -47,7 +47,7 @@ def read_options(annotations: Mapping[Any, Any]) -> Options:
     values: dict[str, Any] = {}
     for key in () if mistakes else sorted(ours):
         if len(mistakes) == _MOST_NAMED:
-            mistakes.append(f"{PREFIX}*: what is wrong beyond these was not looked at")
+            mistakes.append(f"{PREFIX}*: further annotations were not checked")
             break
         known = _BY_KEY.get(key)
         if known is None:
@@ -89,7 +89,7 @@ def _read_values(annotations: tuple[tuple[str, str], ...]) -> Options:
 
 
 def _too_much(annotations: Mapping[Any, Any], ours: Sequence[str]) -> list[str]:
-    """Name what is too much to be looked at any closer, or no text at all."""
+    """Name annotations that are too large to be read any closer, or no text at all."""
     if len(ours) > MOST:
         return [f"{PREFIX}*: there are {len(ours)} annotations that begin so, more than {MOST}"]
     for key in ours:

@@ -1,6 +1,6 @@
 """What the values of annotations may be: each reader takes a text and returns what it says. Pure.
 
-A reader raises ValueError with what is wrong, to follow upon the key and the value. Anybody may write them,
+A reader raises ValueError with the mistake, to follow upon the key and the value. Anybody may write them,
 so the length and the form of a pattern are looked at before anything that could take long.
 """
 

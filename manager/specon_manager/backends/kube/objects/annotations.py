@@ -216,7 +216,7 @@ ANNOTATIONS: Final = (
     Annotation(
         "kind",
         "none: it has nothing in common with others",
-        "the name of what it trains: what is learnt of one job counts for all of its kind in its namespace",
+        "the name of what it trains: measurements of one job count for all of its kind in its namespace",
         "bert-large",
         read_kind_name,
     ),

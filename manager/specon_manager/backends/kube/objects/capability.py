@@ -40,7 +40,7 @@ SINCE: Final[Mapping[str, str]] = {
     "JobSet": "suspend: JobSet 0.1; live only where its admission lets the numbers of an Indexed Job change",
     "TrainJob": "suspend: Trainer 2.0",
 }
-"""Since which version each kind can do what is done with it."""
+"""Since which version each kind can take each action on it."""
 
 
 class Capability(Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ _SHOWN: Final = 80
 
 
 class Coupling(Struct, frozen=True):
-    """What is known of it."""
+    """The facts about it."""
 
     coupled: bool
     why: str

@@ -72,7 +72,7 @@ class TaintRule(Struct, frozen=True):
     pool: str | None
     device: str | None
     taint: DeviceTaint | None
-    """None where the rule means no device, or means them by what is not read here."""
+    """None where the rule means no device, or means them by fields not read here."""
 
     def means(self, device: Device) -> bool:
         """Whether the rule is about this device."""

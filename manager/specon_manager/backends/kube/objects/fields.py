@@ -10,7 +10,7 @@ def mapping(given: object) -> Mapping[str, Any]:
 
 
 def mappings(given: object) -> list[dict[str, Any]]:
-    """Return the mappings of the list that this is; what is none in it is left out."""
+    """Return the mappings of the list that this is; other items in it are left out."""
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 

@@ -1,4 +1,4 @@
-"""What is read and written in the objects of jobs, by kind: suspension, number of workers, our marks. Pure.
+"""Reads and writes fields of the objects of jobs, by kind: suspension, number of workers, our marks. Pure.
 
 A number of workers counts everything that is no parameter server and no launcher of MPI: a master or chief
 and evaluators too. Where it is changed, the last workers go or come; heads and parameter servers never do.
@@ -39,7 +39,7 @@ _BESIDE: Final = frozenset({"ps", "launcher"})
 
 
 class JobWish(Struct, frozen=True, kw_only=True):
-    """What an object is to say; what is left out stays as it is."""
+    """What an object is to say; fields left out stay as they are."""
 
     suspended: bool | None = None
     workers: int | None = None
@@ -59,7 +59,7 @@ class JobPatch(Struct, frozen=True):
 
 
 def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
-    """Return the one patch by which the object says what is wished; None where it does already.
+    """Return the one patch by which the object says `wish`; None where it does already.
 
     Raises ValueError where an object of this kind cannot say it, in words for people.
     """

@@ -1,4 +1,4 @@
-"""What creates pods (Jobs of all kinds, StatefulSets), with only what is needed of it. Pure."""
+"""What creates pods (Jobs of all kinds, StatefulSets), with only the needed fields. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -165,7 +165,7 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
 
 
 def slim_job(job: Object) -> OwnerInfo:
-    """Return what is needed of a batch/v1 Job."""
+    """Return the needed fields of a batch/v1 Job."""
     spec = mapping(job.get("spec"))
     parallelism, completions = count(spec.get("parallelism"), 1), count(spec.get("completions"), 1)
     indexed = spec.get("completionMode") == "Indexed"
@@ -192,7 +192,7 @@ def slim_job(job: Object) -> OwnerInfo:
 
 
 def slim_stateful_set(stateful_set: Object) -> OwnerInfo:
-    """Return what is needed of an apps/v1 StatefulSet."""
+    """Return the needed fields of an apps/v1 StatefulSet."""
     spec = mapping(stateful_set.get("spec"))
     size = count(spec.get("replicas"), 1)
     first = count(mapping(spec.get("ordinals")).get("start"), 0)
@@ -209,12 +209,12 @@ def slim_stateful_set(stateful_set: Object) -> OwnerInfo:
 
 
 def slim_tf_job(job: Object) -> OwnerInfo:
-    """Return what is needed of a kubeflow.org/v1 TFJob."""
+    """Return the needed fields of a kubeflow.org/v1 TFJob."""
     return _kubeflow("TFJob", job, dynamic=mapping(job.get("spec")).get("enableDynamicWorker") is True)
 
 
 def slim_pytorch_job(job: Object) -> OwnerInfo:
-    """Return what is needed of a kubeflow.org/v1 PyTorchJob."""
+    """Return the needed fields of a kubeflow.org/v1 PyTorchJob."""
     policy = mapping(job.get("spec")).get("elasticPolicy")
     elastic = None
     if isinstance(policy, dict):
@@ -226,13 +226,13 @@ def slim_pytorch_job(job: Object) -> OwnerInfo:
 
 
 def slim_mpi_job(job: Object) -> OwnerInfo:
-    """Return what is needed of a kubeflow.org/v2beta1 MPIJob."""
+    """Return the needed fields of a kubeflow.org/v2beta1 MPIJob."""
     works = mapping(job.get("spec")).get("runLauncherAsWorker") is True
     return _kubeflow("MPIJob", job, launcher_works=works)
 
 
 def slim_job_set(job_set: Object) -> OwnerInfo:
-    """Return what is needed of a JobSet: its Jobs are one job, or a job each where their pods say so."""
+    """Return the needed fields of a JobSet: its Jobs are one job, or a job each where their pods say so."""
     spec = mapping(job_set.get("spec"))
     listed = mappings(spec.get("replicatedJobs"))
     children = [mapping(mapping(each.get("template")).get("spec")) for each in listed]
@@ -273,7 +273,7 @@ def slim_job_set(job_set: Object) -> OwnerInfo:
 
 
 def slim_train_job(job: Object) -> OwnerInfo:
-    """Return what is needed of a TrainJob by itself; all else is said by the JobSet that it makes."""
+    """Return the needed fields of a TrainJob by itself; all else is said by the JobSet that it makes."""
     spec = mapping(job.get("spec"))
     return _owner("TrainJob", job, job="", jobs=0, managed_by=_other(spec.get("managedBy")))
 

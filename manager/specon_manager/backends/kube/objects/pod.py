@@ -1,4 +1,4 @@
-"""Pods and nodes with only what is needed of them: other people's pods come by the ten thousand. Pure."""
+"""Pods and nodes with only the needed fields: other people's pods come by the ten thousand. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -57,7 +57,7 @@ class Mount(Struct, frozen=True, gc=False):
 
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """What is known of a pod that has a sidecar, or that holds room, beside what is known of every pod."""
+    """The facts about a pod that has a sidecar, or that holds room, beside those about every pod."""
 
     identity: Identity | None
     options: Options
@@ -167,7 +167,7 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
 def slim_pod(
     pod: Object, namespaces: frozenset[str] = frozenset(), selected: Mapping[str, Any] | None = None
 ) -> PodInfo:
-    """Return what is needed of a pod; those outside of `namespaces` (none given: all) are other people's.
+    """Return the needed fields of a pod; those outside of `namespaces` (none given: all) are other people's.
 
     A pod whose labels the LabelSelector `selected` means matters by itself, also without a sidecar.
     """
@@ -199,7 +199,7 @@ def _would_be(pod: Object) -> str:
 
 
 def slim_node(node: Object) -> NodeInfo:
-    """Return what is needed of a node."""
+    """Return the needed fields of a node."""
     metadata, spec, status = mapping(node.get("metadata")), mapping(node.get("spec")), _status(node)
     ready = any(
         condition.get("type") == "Ready" and condition.get("status") == "True"

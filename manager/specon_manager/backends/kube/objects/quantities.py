@@ -38,7 +38,7 @@ _MOST: Final = 1e15
 def quantity(text: str) -> float:
     """Return the number that a quantity is, in its base unit.
 
-    Raises ValueError for what is no quantity, naming it.
+    Raises ValueError for a text that is no quantity, naming it.
     """
     match = _QUANTITY.fullmatch(text)
     try:
@@ -53,7 +53,7 @@ def quantity(text: str) -> float:
 
 
 def amounts_of(listed: object) -> Amounts:
-    """Return the amounts of a resource list; what is no quantity counts as nothing."""
+    """Return the amounts of a resource list; a text that is no quantity counts as nothing."""
     amounts: Amounts = {}
     for name, given in listed.items() if isinstance(listed, dict) else ():
         try:
@@ -67,8 +67,8 @@ def requested_amounts(spec: Mapping[str, Any]) -> Amounts:
     """Return what a pod with this specification reserves on its node, by resource name.
 
     The containers and native sidecars run together; an init container runs beside the native sidecars
-    listed before it; of the two the larger counts, and the overhead of the runtime class comes on top. What
-    is asked for on the level of the pod replaces the sum of its containers.
+    listed before it; of the two the larger counts, and the overhead of the runtime class comes on top. A
+    request on the level of the pod replaces the sum of its containers.
     """
     together: Amounts = {}
     for container in mappings(spec.get("containers")):

@@ -64,7 +64,7 @@ FREE: Final = Movability()
 
 
 def slim_claim(claim: Object) -> VolumeClaim:
-    """Return what is needed of a PersistentVolumeClaim."""
+    """Return the needed fields of a PersistentVolumeClaim."""
     return VolumeClaim(
         name=str(mapping(claim.get("metadata")).get("name", "")),
         bound=mapping(claim.get("status")).get("phase") == "Bound",
@@ -73,7 +73,7 @@ def slim_claim(claim: Object) -> VolumeClaim:
 
 
 def slim_volume(volume: Object) -> Volume:
-    """Return what is needed of a PersistentVolume; older ones tell their zone by labels."""
+    """Return the needed fields of a PersistentVolume; older ones tell their zone by labels."""
     metadata, spec = mapping(volume.get("metadata")), mapping(volume.get("spec"))
     required = mapping(mapping(spec.get("nodeAffinity")).get("required"))
     terms = terms_of(required.get("nodeSelectorTerms"))

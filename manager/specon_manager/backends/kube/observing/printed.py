@@ -54,7 +54,7 @@ class Printed:
         self._follower = OutputFollower(self, pod.detail.container)
 
     def end(self) -> None:
-        """Read what is left, report for the last time, and end."""
+        """Read the rest, report for the last time, and end."""
         self._follower.stop()
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class Printed:
         self._last, self._read_at = at, self._now()
 
     def _caught_up(self) -> bool:
-        """Whether what was read last is of now, or nothing more came after it."""
+        """Whether the last lines read are of now, or nothing more came after them."""
         now = self._now()
         return now - self._last < _LATE or now - self._read_at > _QUIET
 

@@ -56,4 +56,4 @@ class Hands(Struct, frozen=True, kw_only=True):
     fixed: Callable[[OwnerInfo], None] = lambda _: None
     """Told of an owner whose controller lets nobody change its number of workers."""
     grants: Grants = field(default_factory=Grants)
-    """What was let go under disruption budgets in the last seconds."""
+    """The pods let go under disruption budgets in the last seconds."""

@@ -1,4 +1,4 @@
-"""What is to run by one order: gates are opened, bare pods created again, what cannot run is noticed."""
+"""The pods to run by one order: gates are opened, bare pods created again, obstacles noticed."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""What is known of jobs as a whole: described, admitted, what is in flight of them, and which pods they have.
+"""The facts about jobs as a whole: description, admission, transactions in flight, and their pods.
 
 Pure.
 """
@@ -45,7 +45,7 @@ class Book:
     def __init__(self) -> None:
         self.specs: dict[str, JobSpec] = {}
         self.flying: dict[str, InFlight] = {}
-        """What was ordered last of each job, until it is known to be over."""
+        """The last order for each job, until it is known to be over."""
         self.moves: dict[str, Moving] = {}
         """The last move of a replica that is known; it may be over."""
         self.admitted: set[str] = set()
@@ -75,7 +75,7 @@ class Book:
                 )
 
     def heard(self, event: Event) -> None:
-        """Take note of what is told to the core."""
+        """Take note of the events told to the core."""
         if isinstance(event, JobObserved):
             self._describe(event.spec)
         elif isinstance(event, JobGone):
@@ -168,7 +168,7 @@ class Book:
         return self._gated
 
     def keeps(self, owner: OwnerInfo, jobs: Iterable[str]) -> bool:
-        """Whether an owner that carries our mark stays suspended, by what is in flight, or by a queue."""
+        """Whether an owner that carries our mark stays suspended, by a transaction or by a queue."""
         held = owner.suspended_for.startswith(HELD)
         for job in jobs:
             spec, flight = self.specs.get(job), self.flying.get(job)

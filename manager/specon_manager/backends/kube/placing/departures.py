@@ -175,7 +175,7 @@ class Departures:
             self.refuse(str(error), replica)
 
     def note_unblocked(self) -> None:
-        """Take note that nothing stands against what is written for the job as a whole."""
+        """Take note that nothing stands against the fields written for the job as a whole."""
         self._blocked_since.pop("", None)
 
     def refuse(self, why: str, replica: str = "") -> None:

@@ -1,4 +1,4 @@
-"""One order to place a job, carried out step by step: each look does what is still missing, and no more."""
+"""One order to place a job, carried out step by step: each look takes the missing steps, and no more."""
 
 import logging
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class JobPlacement:
         """The owner as it was seen when its object needed no change, and whether it was to stop."""
 
     async def advance(self) -> None:
-        """Do what is missing. May be repeated, also by another manager.
+        """Take the missing steps. May be repeated, also by another manager.
 
         Raises RefusedError where something cannot be, BlockedError where it must wait, ApiError and
         ApiUnavailableError.
@@ -101,7 +101,7 @@ class JobPlacement:
         return self._departures.stop() or bool(self._departures.first())
 
     async def _write(self, spec: JobSpec, owner: OwnerInfo | None) -> None:
-        """Have the object of the job say what is ordered."""
+        """Write the order into the object of the job."""
         stops, flight = self._stops(owner), self._flight
         if owner is None or self._settled == (owner, stops):
             return
@@ -130,7 +130,7 @@ class JobPlacement:
                     raise RefusedError(str(error)) from error
                 raise
 
-        # What was let go a moment ago, and never was whole, disrupts nothing when it is taken back.
+        # Pods let go a moment ago, of a job that never was whole: taking them back disrupts nothing.
         leaving = [] if known.admitting else [pod for pod in self._leaving() if pod.node]
         if leaving and self._departures.is_given_up():
             return
@@ -152,7 +152,7 @@ class JobPlacement:
             and (named is None or replica_of(pod) in named)
         ]
 
-    # -- what is said ----------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------
 
     def _tell_absent(self, spec: JobSpec) -> None:
         """Report each replica as gone that is not to run and has no pod.

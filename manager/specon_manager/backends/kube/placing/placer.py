@@ -81,7 +81,7 @@ class Placer:
             await self._tools.hands.sleep(_LOOK)
 
     async def end(self) -> None:
-        """Stop; what is half done is done by the next manager."""
+        """Stop; the next manager finishes half-done work."""
         await self._background.end()
 
     async def _carry_out(

@@ -1,4 +1,4 @@
-"""With what orders about jobs are carried out, and what is asked of the rest of the backend for it."""
+"""The tools for orders about jobs, and the interface that they need of the rest of the backend."""
 
 from collections.abc import Awaitable, Callable
 
@@ -30,6 +30,6 @@ class Tools(Struct, frozen=True, kw_only=True):
     hand_over: Callable[[str, PodInfo], Awaitable[None]]
     """Let the pod of a replica that waits for our gate have the room that is kept for it."""
     give_back: Callable[[str, str, str], Awaitable[None]]
-    """Give back what is held for a replica on a node: it is there itself. First the move that goes there."""
+    """Give back the room held for a replica on a node: it is there itself. First the move that goes there."""
     wake: Callable[[], None]
     """Have what changed in the ledger told soon."""

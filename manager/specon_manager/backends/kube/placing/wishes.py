@@ -24,7 +24,7 @@ _OVER: Final = "released"
 
 
 class Circumstances(Struct, frozen=True, kw_only=True):
-    """What is known beside the order and the object."""
+    """The facts beside the order and the object."""
 
     spec: JobSpec
     moves: bool = False
@@ -55,7 +55,7 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
     mark, switched_off = mark_of(obj), is_suspended(kind, obj)
     if switched_off and not mark and not known.admitting:
         if known.moves and order.ending:
-            return None  # what is to go goes by that, too
+            return None  # the suspension ends those that are to go, too
         raise RefusedError("someone else suspended it")
     found = JobWish() if known.moves else _size(kind, obj, order, known)
     return JobWish(

@@ -1,4 +1,4 @@
-"""A queue as its TrainingQueue has it, and what is written into its status. Pure.
+"""A queue as its TrainingQueue has it, and the status written into it. Pure.
 
 The definition refuses what cannot be read; objects that are older than the definition may still have it.
 """
@@ -24,7 +24,7 @@ _STEPS: Final = (("Ti", 2.0**40), ("Gi", 2.0**30), ("Mi", 2.0**20))
 
 
 class QueueInfo(Struct, frozen=True, kw_only=True):
-    """What is kept of a TrainingQueue."""
+    """The kept facts of a TrainingQueue."""
 
     uid: str
     queue: Queue

@@ -36,12 +36,12 @@ class QueueStatusWriter:
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Write as the manager `identity` while `holds` says that it leads; `state` is what is known."""
+        """Write as the manager `identity` while `holds` says that it leads; `state` is the known one."""
         self._api, self._watch, self._identity = api, watch, identity
         self._holds, self._state, self._wall, self._sleep = holds, state, wall, sleep
         self._rate = Rate(_PER_SECOND, 5, sleep=sleep)
         self._written: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        """What was written into each queue, with the uid of its object."""
+        """The status written into each queue, with the uid of its object."""
 
     async def run(self) -> None:
         """Write until cancelled. Raises NotLeadingError once another manager leads."""

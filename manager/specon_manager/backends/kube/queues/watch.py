@@ -58,7 +58,7 @@ class QueueWatch:
 
     @property
     def queues(self) -> tuple[Queue, ...]:
-        """All queues by name; of an object that cannot be read, what was last valid, else its quota is 0.
+        """All queues by name; of an unreadable object the last valid one, else its quota is 0.
 
         One that selects namespaces takes nobody's jobs before those were seen.
         """
@@ -82,7 +82,7 @@ class QueueWatch:
         return {name: info.share for name, info in self.infos.items() if info.share is not None}
 
     def message(self, name: str) -> str:
-        """Return what is wrong with the object of that name, and what counts instead; empty: nothing."""
+        """Return the mistake of the object of that name, and what counts instead; empty: no mistake."""
         info = self._reflector.items.get(("", name))
         return "" if info is None or not info.problems else self._objection(name, info)
 
@@ -117,7 +117,7 @@ class QueueWatch:
         self._woken.set()
 
     def _objection(self, name: str, info: QueueInfo) -> str:
-        instead = "what was valid before" if name in self._valid else "0 for it"
+        instead = "the last valid quota" if name in self._valid else "0 for it"
         return f"{'; '.join(info.problems)}: {instead} counts"
 
 

@@ -1,6 +1,6 @@
 """What became of a request where all of a job moves: its Migration says so, for people.
 
-The move itself is on record with its TrainingJob: nothing hangs on what is written here, in the background.
+The move itself is on record with its TrainingJob: nothing depends on these writes, in the background.
 """
 
 import random
@@ -74,15 +74,15 @@ class Answers:
         """Write as `identity` while `holds` says that this manager leads; `rate` bounds the writes."""
         self._api, self._housekeeping, self._identity, self._holds = api, housekeeping, identity, holds
         self._told: dict[str, _Told] = {}
-        """By the name of the Migration; of what is over, until that is written."""
+        """By the name of the Migration; of moves that are over, until that is written."""
         self.due = DueWrites(self._write, kind=MIGRATIONS.kind, holds=holds, rate=rate, rng=rng)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the Migration of that name is answered by what is in flight, or is about to be."""
+        """Whether the Migration of that name is answered by a transaction in flight, or is about to be."""
         return name in self._told
 
     def tell(self, state: State, over: Iterable[Transaction], now: float) -> None:
-        """Take note of what is in flight, and of what has just ended; `now` on the manager's clock."""
+        """Take note of transactions in flight, and of those just ended; `now` on the manager's clock."""
         for move in (*state.transactions.values(), *over):
             known = self._told.get(move.id)
             if is_answered_apart(move) and (known is None or known.move != move):

@@ -1,4 +1,4 @@
-"""What is to be written in the background: when it is due, a few at a time, once more after a failure."""
+"""Writes in the background: when they are due, a few at a time, once more after a failure."""
 
 import asyncio
 import heapq
@@ -91,7 +91,7 @@ class DueWrites:
 
     def _schedule(self, name: str, due: float) -> None:
         if name in self._failures and name in self._due:
-            return  # it waits for its next try, and will write what is known then
+            return  # it waits for its next try, and will write the facts of then
         if due < self._due.get(name, float("inf")):
             self._push(name, due)
             self._woken.set()

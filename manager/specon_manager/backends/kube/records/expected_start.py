@@ -8,7 +8,7 @@ from specon_manager.backends.kube.records.records import Part, Text
 from specon_manager.model.expected_start import ExpectedStart
 
 _PART: Final = 0.2
-"""Of what is left until the start, or of the interval where that is longer: less is no news."""
+"""Of the time until the start, or of the interval where that is longer: less is no news."""
 _LEAST: Final = 30.0
 
 
@@ -57,7 +57,7 @@ def from_status(status: ExpectedStartStatus | None, now: float) -> ExpectedStart
 
 
 def is_news(told: ExpectedStartStatus | None, new: ExpectedStartStatus | None, now: float) -> bool:
-    """Whether it differs from what is written by more than people care about."""
+    """Whether it differs from the written one by more than people care about."""
     if told is None or new is None:
         return told != new
     if told.at is None and new.at is None and told.earliest is not None and new.earliest is not None:

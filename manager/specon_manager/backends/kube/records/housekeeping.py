@@ -39,7 +39,7 @@ class Housekeeping:
         """When each ended, its replica, and its uid."""
         self._of_replica: dict[str, set[Name]] = {}
         self._spare: deque[tuple[Name, str | None]] = deque()
-        """What is to be removed with its uid, or, without one, what is to lose its manifest."""
+        """The records to remove, with their uids; one without a uid only loses its manifest."""
         self._woken = asyncio.Event()
 
     def ended(self, replica: str, at: float, name: Name, uid: str) -> None:
@@ -70,7 +70,7 @@ class Housekeeping:
         self._woken.set()
 
     async def run(self) -> None:
-        """Remove what is to be removed, until cancelled."""
+        """Remove the due records, until cancelled."""
         while True:
             if not self._spare:
                 self._woken.clear()

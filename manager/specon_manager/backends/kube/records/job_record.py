@@ -128,11 +128,11 @@ class Recorded(Struct, frozen=True, kw_only=True):
     text: JobText | None
     """None where the record is missing or not to be read."""
     transaction: Transaction | None = None
-    """What is in flight of the job as a whole, where it can be read."""
+    """The transaction in flight of the job as a whole, where it can be read."""
     history: tuple[Transaction, ...] = ()
     """What ended of it, oldest first."""
     broken: str = ""
-    """Why what was in flight cannot go on; empty where nothing was, or where it can."""
+    """Why the transaction in flight cannot go on; empty where there is none, or where it can."""
 
 
 def training_job_name(job: str) -> Name:
@@ -255,7 +255,7 @@ def nodes_in_words(where: Mapping[str, int]) -> str:
 
 
 def flying_of(job: str, state: State) -> Transaction | None:
-    """Return what is in flight of a job as a whole, and on record with it."""
+    """Return the transaction in flight of a job as a whole that is on record with it."""
     return state.whole_transaction_of(job)
 
 
@@ -350,7 +350,7 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
 def _read_record(
     job: str, status: TrainingJobStatus, wrong: dict[str, str]
 ) -> tuple[JobText | None, Transaction | None, tuple[Transaction, ...], str]:
-    """Return the record, what is in flight, what ended, and why the first cannot go on."""
+    """Return the record, the transaction in flight, the ended ones, and why the first cannot go on."""
     text = flying = None
     broken = ""
     if status.record is not None:

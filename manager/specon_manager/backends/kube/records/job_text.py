@@ -1,4 +1,4 @@
-"""What a new manager has to know of a job and of what is in flight of it: its TrainingJob's text. Pure.
+"""What a new manager has to know of a job and its transaction in flight: its TrainingJob's text. Pure.
 
 What people read stands beside it, in fields of its own.
 """
@@ -79,7 +79,7 @@ class JobText(Struct, frozen=True, kw_only=True, omit_defaults=True):
     averages: Averages | None = None
     """What moves cost on average, up to and including the last that ended of all of it."""
     change: Placed | None = None
-    """What is in flight of it as a whole."""
+    """The transaction in flight of it as a whole."""
     last: Placed | None = None
     """What ended last."""
     history: tuple[Placed, ...] = ()

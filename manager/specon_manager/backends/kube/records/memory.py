@@ -1,4 +1,4 @@
-"""The memory of the manager in custom resources: what is ordered is written before, the rest soon."""
+"""The memory of the manager in custom resources: orders are written before they are given, the rest soon."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ class ClusterMemory:
         """Remember as the manager called `identity`, for as long as `holds` says that it leads.
 
         `pod_of` names the pod of a replica, for people, `owner_of` refers to what creates the pods of a job.
-        With `namespaces`, what is in others is another manager's. Mere steps and losses are written every
+        With `namespaces`, all others are another manager's. Mere steps and losses are written every
         `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects, and
         half as many those of TrainingJobs. `wrote` is told of each record that was written.
         """
@@ -123,7 +123,7 @@ class ClusterMemory:
             rng=rng,
         )
         self._recorded: dict[str, Transaction] = {}
-        """What is in flight as it is on record, by id."""
+        """The transactions in flight as they are on record, by id."""
         self._refused: dict[str, str] = {}
         """Ids in flight that could not be recorded, each with the reason."""
         self._ended: set[str] = set()
@@ -186,7 +186,7 @@ class ClusterMemory:
         return {name: why for name, why in self._refused.items() if state.transactions[name].attempt == 1}
 
     async def run(self) -> None:
-        """Keep what is written in the background up to date, and old Migrations few, until cancelled."""
+        """Keep the records written in the background up to date, and old Migrations few, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._progress.due.run())
             group.create_task(self._jobs.due.run())
@@ -200,7 +200,7 @@ class ClusterMemory:
             self._refused[move.id] = why
 
     async def _write_job(self, name: str, over: Sequence[Transaction], state: State) -> None:
-        """Write what is in flight of a job as a whole, or what has just ended of it."""
+        """Write the transaction in flight of a job as a whole, or the one that has just ended."""
         flying = flying_of(name, state)
         told = [flying] if flying is not None else [each for each in over if each.job == name]
         begun = any(each.id in self._recorded for each in told)
@@ -240,7 +240,7 @@ class ClusterMemory:
         return self._moves.read_manifest(replica)
 
     def reference(self, replica: str) -> Object | None:
-        """Return an owner reference to the record of the move in flight, for what is made for it."""
+        """Return an owner reference to the record of the move in flight, for objects made for it."""
         if (found := self._moves.reference(replica)) is not None:
             return found
         whole = any(each.whole and replica in each.after for each in self._recorded.values())
@@ -346,7 +346,7 @@ class ClusterMemory:
         return True
 
     def _tidy(self, restored: Restored, migrations: Sequence[Migrated]) -> None:
-        """Keep what is over of earlier managers as our own: a while, and what of it is needed still."""
+        """Keep ended records of earlier managers as our own: for a while, and as long as they are needed."""
         closed = {closing.name: closing.state for closing in restored.closings}
         for each in sorted(migrations, key=lambda each: each.created_at):
             move = each.transaction

@@ -189,6 +189,6 @@ def _incarnation(move: Transaction, replica: Replica | None) -> str | None:
 
 
 def _text(move: Transaction, known: dict[str, Replica]) -> str | None:
-    """Return the whole of it as text; None where that is too long: its fields have what is needed."""
+    """Return the whole of it as text; None where that is too long: its fields have all that is needed."""
     text = msgspec.json.encode(to_placed(move, known)).decode()
     return text if len(text) <= RECORD_CHARACTERS else None

@@ -203,7 +203,7 @@ class MigrationWatch:
         return [each for each in self._reflector.items.values() if self._is_ours(each)]
 
     def _is_ours(self, found: Glance) -> bool:
-        """Whether it is in a namespace that we look after; what is in others is another manager's."""
+        """Whether it is in a namespace that we look after; others are another manager's."""
         return not self._namespaces or found.name.namespace in self._namespaces
 
     def _note_change(self, change: ObjectChange[Glance]) -> None:

@@ -61,7 +61,7 @@ class MoveRecords:
         return refused
 
     def follow(self, state: State, now: float) -> None:
-        """Take note of what is in flight."""
+        """Take note of the moves in flight."""
         if state.transactions is not self._state.transactions:
             moves = (each for each in state.transactions.values() if not each.whole)
             self._open = {replica: move for move in moves for replica in move.concerned}

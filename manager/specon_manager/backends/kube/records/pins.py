@@ -68,7 +68,7 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def glance(item: Object) -> Glance:
-    """Return what is kept of a Migration; nonsense in it is as if it were not there."""
+    """Return the kept facts of a Migration; nonsense in it is as if it were not there."""
     read, _ = read_migration(item)
     spec = item.get("spec")
     spec = spec if isinstance(spec, dict) else {}
@@ -136,7 +136,7 @@ class JobGlance(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def job_glance(item: Object) -> JobGlance:
-    """Return what is kept of a TrainingJob; nonsense in it is as if it were not there.
+    """Return the kept facts of a TrainingJob; nonsense in it is as if it were not there.
 
     A TrainingJob speaks for replicas of its own namespace only: its writers decide nothing
     about the pods of others.

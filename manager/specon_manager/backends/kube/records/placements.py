@@ -66,7 +66,7 @@ def pack_placement(placement: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpack_placement(job: str, placement: Mapping[str, str]) -> dict[str, str]:
-    """Return the node by replica, by role and index of that; raises ValueError for what is no placement."""
+    """Return the node by replica, by role and index of that; raises ValueError for anything else."""
     found: dict[str, str] = {}
     for node, text in placement.items():
         for name in unpack_names(job, text):

@@ -88,7 +88,7 @@ def progress_object(replica: str) -> Object:
 
 
 def patch_of(status: ProgressStatus) -> Object:
-    """Return the status for a merge patch: null takes away what is not there any more."""
+    """Return the status for a merge patch: null takes away fields that are not there any more."""
     built = status_of(status)
     whole: Object = {
         field.encode_name: built.get(field.encode_name) for field in msgspec.structs.fields(ProgressStatus)

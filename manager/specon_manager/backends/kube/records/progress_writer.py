@@ -20,7 +20,7 @@ _AT_ONCE: Final = 8
 
 
 class ProgressWriter:
-    """Writes what is known of each replica: news at once, mere steps and losses now and then.
+    """Writes the progress of each replica: news at once, mere steps and losses now and then.
 
     What changes again before it is written is written once. A write that fails is tried again, ever later.
     """
@@ -72,7 +72,7 @@ class ProgressWriter:
             self._checkpoints[replica.name] = (saved.step, saved.path, checkpoint_at)
 
     def update(self, replicas: Mapping[str, Replica], now: float) -> None:
-        """Take in what is known now, of all replicas; `now` is seconds on the manager's clock."""
+        """Take in the present state of all replicas; `now` is seconds on the manager's clock."""
         self._replicas, self._now = replicas, now
         seen = self._seen
         for name in self._differing(replicas):
@@ -87,7 +87,7 @@ class ProgressWriter:
                 self._note_gone(name)
 
     def touch(self, name: str, replica: Replica, now: float) -> None:
-        """Take in what is known now of one replica."""
+        """Take in the present state of one replica."""
         self._now = now
         if self._seen.get(name) is not replica:
             self._note_change(replica)
@@ -187,7 +187,7 @@ def _never_seen(replica: Replica) -> bool:
 
 
 def _headline(replica: Replica) -> tuple[object, ...]:
-    """Return what is written at once when it changes, before everything else."""
+    """Return the fields that are written at once when they change, before everything else."""
     return (
         replica.phase,
         replica.node,
@@ -205,7 +205,7 @@ def _headline(replica: Replica) -> tuple[object, ...]:
 
 
 def _news(replica: Replica) -> tuple[object, ...]:
-    """Return what is written at once when it changes: these too, but trainers may save every second."""
+    """Return further fields that are written at once when they change; trainers may save every second."""
     saved = replica.progress.checkpoint
     known = None if saved is None else (saved.step, saved.path, saved.verified)
     # The reason why a replica has no value yet. Once it has one, the words change with each report.

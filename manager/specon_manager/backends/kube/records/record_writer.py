@@ -129,8 +129,8 @@ class RecordWriter:
     async def write_through(self, kept: Kept, content: Callable[[], Content], *, begun: bool) -> None:
         """Write the object, however long that takes; `begun`: an earlier write told of the same.
 
-        Raises NotLeadingError, and ApiError where what was begun can be recorded no more. What was not is
-        marked as refused instead.
+        Raises NotLeadingError, and ApiError where a begun transaction can be recorded no more. One that had
+        not begun is marked as refused instead.
         """
         pauses = self.pauses()
         async with kept.lock:

@@ -197,5 +197,5 @@ def part_of(item: Object, key: str) -> Object:
 
 
 def problem_of(kind: str, name: Name, field: str, text: str) -> Problem:
-    """Return what is wrong with a field of an object."""
+    """Return the mistake in a field of an object."""
     return Problem(kind=kind, namespace=name.namespace, name=name.name, field=field, text=text)

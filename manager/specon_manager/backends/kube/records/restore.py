@@ -5,14 +5,14 @@ What pods and jobs say comes afterwards, as events, and wins. Until then:
 - A replica is as its TrainingProgress has it, or as the record in one of its Migrations where that is newer:
   the first is written a little late, the second before anything is ordered.
 - A transaction whose record is whole and not over is in flight, and its replicas stand where that record has
-  them, whatever else is written: TrainingProgress objects do not know what was told to end.
+  them, whatever else is written: TrainingProgress objects do not know which were told to end.
 - One that is not over and makes no sense is closed, and nothing is ordered because of it. Where it is known
   that nothing was told to end it is RolledBack; else it is Failed, and its replicas are their owner's, who is
   told so: what lives is believed, and nothing is started beside it. So there are never two.
-- Of two that are about the same replica one goes on: a move before what is about the whole job, of two moves
+- Of two that are about the same replica one goes on: a move before a change of the whole job, of two moves
   the one that came furthest, of equals the one that began last.
 
-What is known of jobs comes from the TrainingJobs: see `restored_jobs`.
+The facts about jobs come from the TrainingJobs: see `restored_jobs`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -55,7 +55,7 @@ _COURSE: Final = tuple(TransactionState)
 _ROUNDED: Final = 1e-3
 """Seconds; by less a time that was written down may be another one than it was."""
 _PATIENCE: Final = 60.0
-"""Seconds until what is overdue is looked at: it is ordered again before that."""
+"""Seconds until overdue work is looked at: it is ordered again before that."""
 
 
 class Closing(Struct, frozen=True, kw_only=True):
@@ -67,14 +67,14 @@ class Closing(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """A state, and what was found wrong on the way."""
+    """A state, and the mistakes found on the way."""
 
     state: State
     open: Mapping[str, Migrated]
     """The Migrations of the moves in flight, by the id of the move."""
     closings: tuple[Closing, ...]
     whole: WholeRestored
-    """What the TrainingJobs told, with what was closed."""
+    """What the TrainingJobs told, with the closed transactions."""
     problems: tuple[Problem, ...]
     last_at: float
     """The latest time that was written down, seconds since the epoch: the clock must not begin before it."""
@@ -175,7 +175,7 @@ def _replicas(
 def _with_past(replica: Replica, over: Migrated) -> Replica:
     """Return the replica with what a schema of version 0.1 did not keep of it, from one of its former moves.
 
-    Called for each of them, oldest first; what is written down of the replica itself counts more.
+    Called for each of them, oldest first; the record of the replica itself counts more.
     """
     move, record = over.transaction, over.status.record
     if move is None or record is None or record.disrupted is not None:
@@ -251,7 +251,7 @@ def _restore_members(
 
 
 def _holding(replicas: Mapping[str, Replica], now: float) -> dict[str, Replica]:
-    """Let what is missing keep its room while another part of its job is there, as before."""
+    """Let missing replicas keep their room while another part of their job is there, as before."""
     active = {each.job for each in replicas.values() if each.active}
     return {
         name: msgspec.structs.replace(each, lost_at=now, holds=True)
@@ -303,7 +303,7 @@ def _number(each: Migrated) -> int:
 def _open_moves(
     found: list[Migrated],
 ) -> tuple[dict[str, Migrated], tuple[Closing, ...], tuple[Problem, ...]]:
-    """Return the moves in flight by id, and what is closed instead."""
+    """Return the moves in flight by id, and those closed instead."""
     kept: dict[str, Migrated] = {}
     closed: list[tuple[Migrated, str]] = []
     for each in found:
@@ -398,17 +398,17 @@ def _requests(found: list[Migrated]) -> dict[str, Request]:
     return requests
 
 
-# -- what is in flight, and what was -------------------------------------------------------------
+# -- transactions in flight, and former ones -----------------------------------------------------
 
 
 def _patient(transaction: Transaction, now: float) -> Transaction:
-    """Return the transaction with time for what is ordered again, where its own has passed."""
+    """Return the transaction with time for its repeated orders, where its own has passed."""
     overdue = transaction.deadline <= now
     return msgspec.structs.replace(transaction, deadline=now + _PATIENCE) if overdue else transaction
 
 
 def _nodes_of(transactions: Collection[Transaction]) -> dict[str, Node]:
-    """Return the nodes of what is in flight, which are to be told again: none is taken for lost before."""
+    """Return the nodes of transactions in flight, which are told again: none is taken for lost before."""
     named = {node for each in transactions for node in (*each.before.values(), *each.after.values()) if node}
     return {name: Node(name=name, capacity=NOTHING) for name in sorted(named)}
 

@@ -1,4 +1,4 @@
-"""Jobs, and what is in flight of them as a whole, made again from the TrainingJobs. Pure.
+"""Jobs, and their transactions in flight as a whole, made again from the TrainingJobs. Pure.
 
 A TrainingJob is written before anything is ordered for its job as a whole, and once more when that has ended;
 what its replicas did in between is told by their pods, as events, and wins. A job that waits to be admitted
@@ -39,14 +39,14 @@ class WholeRestored(Struct, frozen=True, kw_only=True):
     members: Mapping[str, tuple[Member, ...]]
     """Where the replicas of those stand, by job."""
     closed: Mapping[str, Transaction | None]
-    """What is closed instead, by job; None where not even that is known of it."""
+    """The transaction closed instead, by job; None where not even that is known of it."""
     history: tuple[Transaction, ...]
     problems: tuple[Problem, ...]
     count: int
 
 
 def restore_whole(recorded: Iterable[Recorded], moving: Collection[str], now: float) -> WholeRestored:
-    """Return what is known of jobs as a whole; `moving` are the replicas with a move in flight."""
+    """Return the facts about jobs as a whole; `moving` are the replicas with a move in flight."""
     by_job = {each.job: each for each in sorted(recorded, key=lambda each: (each.updated_at, each.job))}
     flying: dict[str, Transaction] = {}
     closed: dict[str, Transaction | None] = {}
@@ -164,7 +164,7 @@ def _close_as(each: Recorded) -> TransactionState:
 
 
 def _over(each: Recorded, how: TransactionState, note: str, now: float) -> Transaction | None:
-    """Return what is kept of what is closed, as far as it is known."""
+    """Return the record of the closed transaction, as far as it is known."""
     if each.transaction is not None:
         return msgspec.structs.replace(each.transaction, state=how, ended_at=now, note=note)
     told = each.status.change
@@ -211,7 +211,7 @@ def _job(
 ) -> Job:
     """Return the job, described as far as that was written down, until its owner describes it again.
 
-    Nothing but what is in flight goes on until then; where that was closed it rests for a while.
+    Only a transaction in flight goes on until then; where that was closed, the job rests for a while.
     """
     text = recorded.text
     if text is None:

@@ -1,4 +1,4 @@
-"""TrainingJobs kept up to date: what is in flight before it is ordered, the rest soon, in few writes."""
+"""TrainingJobs kept up to date: transactions before they are ordered, the rest soon, in few writes."""
 
 import asyncio
 import random
@@ -69,7 +69,7 @@ class _Told:
 class TrainingJobs:
     """One TrainingJob for each job that is held, may be scaled, trains as one, or is changed as a whole.
 
-    What is in flight of it is written with what is known of its replicas, and once more when it has ended.
+    Its transaction in flight is written with the facts about its replicas, and once more when it has ended.
     Everything else is written in the background: what matters most first, places in a queue the later the
     further back they are.
     """
@@ -98,7 +98,7 @@ class TrainingJobs:
         self._history: dict[str, tuple[Transaction, ...]] = {}
         """What ended of each job as a whole, oldest first, the latest ones."""
         self._hostnames: dict[str, dict[str, str]] = {}
-        """By node, of what is in flight of a job: a new manager has to write it before it sees any node."""
+        """By node, of the transaction of a job: a new manager has to write it before it sees any node."""
         self._told: dict[str, _Told] = {}
         self._jobs: Mapping[str, Job] = {}
         self._differing = Differing[Job]()
@@ -116,7 +116,7 @@ class TrainingJobs:
             longest_pause=_LONGEST_PAUSE,
         )
 
-    # -- what is in flight: written before it is ordered -----------------------------------------
+    # -- transactions in flight: written before they are ordered ---------------------------------
 
     async def write(self, name: str, state: State, now: float, *, begun: bool) -> str:
         """Write the object of a job, however long that takes; return why it cannot be, else nothing."""
@@ -158,7 +158,7 @@ class TrainingJobs:
         self._touched.add(job)
 
     def tell(self, state: State, now: float) -> None:
-        """Have what is new written in the background; call it after what is in flight was written."""
+        """Have news written in the background; call it after the transactions in flight were written."""
         self._state, self._now = state, now
         names = self._touched & state.jobs.keys()
         if state.jobs is not self._jobs:
@@ -195,12 +195,12 @@ class TrainingJobs:
             self.due.put(name, after=told.at + self._seconds * _SLOW - now)
 
     def _pause(self, waiting: Waiting | None) -> float:
-        """Return how old what is said of a place in a queue may be, seconds."""
+        """Return how old a written place in a queue may be, seconds."""
         place = _NEAR if waiting is None else min(max(float(waiting.overall), _NEAR), _FAR)
         return self._seconds * place / (10 * _NEAR)
 
     def _headline(self, job: Job) -> tuple[object, ...]:
-        """Return what is written as soon as it changes."""
+        """Return the fields that are written as soon as they change."""
         state, owner = self._state, self._owner_of(job.name)
         history, kept = self._history.get(job.name, ()), self._kept.get(job.name)
         uid = "" if owner is None else str(owner.get("uid") or "")
@@ -302,7 +302,7 @@ class TrainingJobs:
         for over in state.history:
             known = {each.id for each in self._history.get(over.job, ())}
             if over.whole and over.job in open_jobs and over.id not in known:
-                self.ended(over)  # what is closed now
+                self.ended(over)  # closed now
         for job, recorded in by_job.items():
             kept = self._find_kept(job)
             kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)

@@ -44,7 +44,7 @@ _FOR_GOOD: Final = frozenset({"complete", "fail"})
 
 
 class Member(Struct, frozen=True, array_like=True):
-    """What is written of one replica of a transaction in flight; a thousand of these have to fit."""
+    """The record of one replica of a transaction in flight; a thousand of these have to fit."""
 
     phase: Annotated[int, Meta(ge=0, lt=len(_PHASES))]
     incarnation: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
@@ -70,7 +70,7 @@ class Placed(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def to_placed(transaction: Transaction, replicas: Mapping[str, Replica]) -> Placed:
-    """Return what is written of a transaction; of one that has ended nothing of `replicas`."""
+    """Return the record of a transaction; of one that has ended nothing of `replicas`."""
     before, after = transaction.before, transaction.after
     added = {name: node for name, node in after.items() if before.get(name) != node}
     known = [replicas[name] for name in transaction.concerned if name in replicas]
@@ -85,7 +85,7 @@ def to_placed(transaction: Transaction, replicas: Mapping[str, Replica]) -> Plac
 
 
 def member_of(replica: Replica, transaction: Transaction) -> Member:
-    """Return what is written of one of its replicas."""
+    """Return the record of one of its replicas."""
     node, purpose = replica.node or "", None if replica.leaving is None else replica.leaving.purpose
     return Member(
         _PHASES.index(replica.phase),
@@ -196,7 +196,7 @@ def transaction_of(job: str, placed: Placed) -> Transaction:
 
 def _text(given: object) -> str:
     if not isinstance(given, str):
-        raise ValueError(f"{str(given)[:80]!r} names no replicas")  # noqa: TRY004  (what was written is wrong)
+        raise ValueError(f"{str(given)[:80]!r} names no replicas")  # noqa: TRY004  (the record is wrong)
     return given
 
 
@@ -233,7 +233,7 @@ def _of_earlier(job: str, placed: Placed, before: Mapping[str, str], after: Mapp
         {
             **saved,
             "incarnation": change.incarnation,
-            # When it was verified was not written down; what was ordered by it came right after that.
+            # The time of its verification was not written down; the orders came right after that.
             "checkpoint_at": transaction.changing_at if saved else None,
             "answered": transaction.state is not TransactionState.CHECKPOINTING,
             "last_step": change.last_step_before,

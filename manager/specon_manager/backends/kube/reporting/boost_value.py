@@ -19,7 +19,7 @@ from specon_sidecar.classify import Category
 
 LOWEST, HIGHEST = -100, -1
 _HALF_SECONDS: Final = 600.0
-"""A checkpoint of this age, or an end that is so near, takes half of what is left of the lowering."""
+"""A checkpoint of this age, or an end that is so near, takes half of the rest of the lowering."""
 STEADY: Final = 15
 """A boost is written again where it differs by at least so much."""
 REST_SECONDS: Final = 300.0

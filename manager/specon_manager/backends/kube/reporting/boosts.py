@@ -40,7 +40,7 @@ class Boosts:
         self._owner_of, self._holds, self._pause = owner_of, holds, pause or _pause
         self._woken = asyncio.Event()
         self._written: dict[str, tuple[int | None, float]] = {}
-        """By job: what was written last, and when a value was."""
+        """By job: the last write, and the time of the last value."""
 
     def wake(self) -> None:
         """Look again soon: a category has changed."""

@@ -11,7 +11,7 @@ class Note(Struct, frozen=True, kw_only=True):
     reason: str
     """In one CamelCase word, for machines."""
     action: str
-    """What was done, in one CamelCase word."""
+    """The action, in one CamelCase word."""
     text: str
     warning: bool = False
     topic: str = ""

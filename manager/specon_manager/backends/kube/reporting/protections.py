@@ -35,8 +35,8 @@ _MOST: Final = 50
 """Pods that are written at one look."""
 _MINUTES: Final = re.compile(r"([0-9]{1,9})m")
 _LEAST, _SHARE = 600.0, 0.2
-"""An expected end is written again where it is off by more than so many seconds, and than so much of what is
-left."""
+"""An expected end is written again where it is off by more than so many seconds, and than so much of the
+rest."""
 
 
 def wanted_annotations(

@@ -1,7 +1,7 @@
-"""Writes events on objects, so that `kubectl describe` tells what was decided; never in anybody's way.
+"""Writes events on objects, so that `kubectl describe` tells the decisions; never in anybody's way.
 
-events.k8s.io/v1 rather than core/v1: it has a field of its own for what was done, and refuses what is too
-long instead of storing it. Repetitions are left out here instead of being counted in a `series`: nobody
+events.k8s.io/v1 rather than core/v1: it has a field of its own for the action, and refuses texts that are too
+long instead of storing them. Repetitions are left out here instead of being counted in a `series`: nobody
 reads how often a manager said the same, and each count would be one more write.
 """
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 CONTROLLER: Final = "specon.io/manager"
 MAX_NOTE_BYTES: Final = 1024
 _MAX_WORD: Final = 128  # characters of a reason, an action, a reporting instance
-_REMEMBERED: Final = 8192  # what was said of late
+_REMEMBERED: Final = 8192  # recent events
 _LONGEST_PAUSE: Final = 30.0
 
 
@@ -88,7 +88,7 @@ class Recorder:
         self._woken.set()
 
     async def run(self) -> None:
-        """Write what is queued until cancelled; an event that is not taken is not written again."""
+        """Write queued events until cancelled; an event that is not taken is not written again."""
         while True:
             await self._woken.wait()
             self._woken.clear()

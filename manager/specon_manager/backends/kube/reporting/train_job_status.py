@@ -32,7 +32,7 @@ OwnerOf = Callable[[str], Object | None]
 
 
 def trainer_status(progress: Progress, now: float, wall: float) -> Object | None:
-    """Return what is known of a training, as Trainer words it; None where that is nothing.
+    """Return the facts about a training, as Trainer words them; None where there are none.
 
     `now` is on the manager's clock, `wall` the same moment in Unix seconds. The end itself is the TrainJob's
     to say: before it there are 99 percent at most.
@@ -97,7 +97,7 @@ class TrainJobStatusWriter:
             await self.look(state())
 
     async def look(self, state: State) -> None:
-        """Write what is new of each TrainJob that trains."""
+        """Write the news of each TrainJob that trains."""
         self._written = {name: value for name, value in self._written.items() if name in state.jobs}
         for name, job in state.jobs.items():
             owner = self._owner_of(name)
@@ -131,7 +131,7 @@ class TrainJobStatusWriter:
             self._left_alone.add(str(owner["uid"]))
             return
         before = mapping(mapping(found.get("status")).get("trainerStatus"))
-        # What is not known any more is taken away.
+        # Fields that are unknown now are taken away.
         status = {**dict.fromkeys(before.keys() - said.keys()), **said}
         body = {
             "metadata": {"resourceVersion": metadata.get("resourceVersion")},

@@ -1,4 +1,4 @@
-"""What is asked of the API server: raw objects, one time limit per call, errors that say what is known."""
+"""Calls to the API server: raw objects, one time limit per call, errors that tell the known facts."""
 
 import asyncio
 import contextlib

@@ -30,7 +30,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """Path and query; what is empty is not asked for."""
+        """Path and query; empty parameters are left out."""
         chosen = {name: value for name, value in self.query.items() if value != ""}
         return f"{self.path}?{urlencode(chosen)}" if chosen else self.path
 

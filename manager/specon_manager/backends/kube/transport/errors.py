@@ -4,7 +4,7 @@ from typing import Any, Final
 
 _LONGEST: Final = 400
 _END: Final = 120
-"""Characters of a message; the end of a long one says what is wrong with what was dumped before it."""
+"""Characters of a message; the end of a long one names the mistake in the dump before it."""
 
 
 class ApiError(Exception):
@@ -88,7 +88,7 @@ class ApiUnavailableError(Exception):
 
 
 class AnswerTooLargeError(ApiUnavailableError):
-    """An answer that is longer than what is ever read into memory."""
+    """An answer that is longer than any that is read into memory."""
 
 
 def error_of(status: int, body: Any, text: str, retry_after: str | None) -> ApiError | ApiUnavailableError:

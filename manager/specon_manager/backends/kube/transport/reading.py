@@ -16,7 +16,7 @@ _LONGEST: Final = 300
 
 
 class ReadGuard:
-    """Guards readers. One for each process: what was said of an object is not said again."""
+    """Guards readers. One for each process: the same words about an object are not said again."""
 
     def __init__(self, observer: Callable[[str], None] | None = None) -> None:
         """Guard; `observer` is told the kind of each object that could not be read."""
@@ -24,9 +24,9 @@ class ReadGuard:
         self._told: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def of(self, kind: str, name: str) -> "_Guard":
-        """Return the context in which an object is read: what is raised there ends the context, and no more.
+        """Return the context in which an object is read: an error raised there ends the context, and no more.
 
-        What was to be learned there stays as it was before, so set that first.
+        The fact to be learned there stays as it was before, so set that first.
         """
         return _Guard(self, kind, name)
 

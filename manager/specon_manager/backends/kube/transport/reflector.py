@@ -38,7 +38,7 @@ class ObjectChange(Struct, Generic[T], frozen=True):
     """One change of one object."""
 
     key: tuple[str, str]
-    """Namespace (empty for what is in none) and name."""
+    """Namespace (empty for an object in none) and name."""
     before: T | None
     """None: it is new."""
     after: T | None
@@ -98,7 +98,7 @@ class Reflector(Generic[T]):
 
     @property
     def plural(self) -> str:
-        """What is followed, such as `pods`."""
+        """The followed resource, such as `pods`."""
         return self._resource.plural
 
     async def run(self) -> None:
@@ -114,7 +114,7 @@ class Reflector(Generic[T]):
                 await self._recover(error)
 
     def learn(self, item: Object) -> None:
-        """Take an object as this process has just written it, unless what is known may be newer.
+        """Take an object as this process has just written it, unless the known one may be newer.
 
         After a break the watch tells of it late, and somebody may ask before. The watch repeats it.
         """
@@ -138,7 +138,7 @@ class Reflector(Generic[T]):
         await self._sleep(pause)
 
     async def _list(self) -> None:
-        """Read everything, page by page, and say in what it differs from what was known."""
+        """Read everything, page by page, and say in what it differs from the known objects."""
         listed: dict[tuple[str, str], T] = {}
         version = ""
         pages = self._api.pages(self._resource, self._namespace, limit=self._page_size, **self._selectors)
@@ -198,13 +198,13 @@ class Reflector(Generic[T]):
         return known is not None and known.uid == item.uid
 
     def _slimmed(self, item: Object) -> T | None:
-        """Return what is left of an object; None where it cannot be read."""
+        """Return the kept part of an object; None where it cannot be read."""
         with self._api.reading.of(self._resource.kind, "/".join(filter(None, _key(item)))):
             return self._slim(item)
         return None
 
     def _put(self, key: tuple[str, str], after: T | None) -> None:
-        """Store what is left of an object, and say so if it is a change."""
+        """Store the kept part of an object, and say so if it is a change."""
         before = self._items.get(key)
         if before == after:
             return

@@ -1,1 +1,1 @@
-"""What is there: pods, their owners, nodes and volumes, as the core is told of them."""
+"""The objects of the cluster: pods, their owners, nodes and volumes, as the core is told of them."""

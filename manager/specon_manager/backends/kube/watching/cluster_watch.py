@@ -53,7 +53,7 @@ _VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that co
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is watched, and how often what cannot be watched is read."""
+    """The watched resources, and how often those that cannot be watched are read."""
 
     namespaces: tuple[str, ...] = ()
     """Where pods are managed; none: everywhere. Pods elsewhere count as what they request."""
@@ -335,7 +335,7 @@ class ClusterWatch:
                     trouble = False
             except (ApiError, ApiUnavailableError) as error:
                 if not trouble:
-                    _log.warning("what nodes use cannot be read, their requests count instead: %s", error)
+                    _log.warning("the use of nodes cannot be read, their requests count instead: %s", error)
                 trouble = True
                 self.nodes.measured({})
                 self._woken.set()

@@ -33,7 +33,7 @@ class DeviceBook:
         self._rules: dict[str, TaintRule] = {}
         self._claims: dict[str, DeviceClaim] = {}
         self._by_claim: dict[str, dict[Holder, Announced]] = {}
-        """What is announced by UID of the claim; most have nothing here."""
+        """Announcements by UID of the claim; most have none here."""
 
     def slice_changed(self, before: SliceTaints | None, after: SliceTaints | None) -> None:
         """Take note of a slice that came, changed or went."""
@@ -68,7 +68,7 @@ class DeviceBook:
             self._judge([after])
 
     def announced(self) -> dict[Holder, Announced]:
-        """Return what is announced to which pods; of several devices the one that is taken first counts."""
+        """Return the announcements by pod; of several devices the one that is taken first counts."""
         found: dict[Holder, Announced] = {}
         for said in self._by_claim.values():
             for holder, news in said.items():

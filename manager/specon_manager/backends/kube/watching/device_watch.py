@@ -22,7 +22,7 @@ _PAUSE: Final = 300.0  # seconds; what a server has changes with its version and
 
 
 class DeviceWatch:
-    """What is announced of devices, as events."""
+    """Announcements about devices, as events."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class DeviceWatch:
             group.create_task(self._follow(DEVICE_TAINT_RULES, slim_rule, self._book.rule_changed))
 
     def events(self, replica_of: Callable[[Holder], str | None]) -> list[ReplicaWarned]:
-        """Return what is to be told since the last call.
+        """Return the events since the last call.
 
         `replica_of` returns which replica a pod is that runs, as the core knows it; None: none, or not yet.
         """

@@ -14,14 +14,14 @@ from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import ReplicaGone
 
 _KILLED: Final = 137
-"""The exit code of what was ended by SIGKILL."""
+"""The exit code of a process that SIGKILL ended."""
 BARE: Final = "Pod"
 _ABOVE: Final = "TrainJob"
 """Its pods are those of a JobSet, which is their holder."""
 
 
 class JobPods(Struct, kw_only=True):
-    """What is there of one job, and what was told."""
+    """The pods of one job, and the events told of it."""
 
     name: str
     holder: tuple[str, str] | None = None

@@ -1,6 +1,6 @@
 """Which pods are which replicas, and what the core was told of them. Pure.
 
-The rules: what is told of a replica is always the end of one incarnation before the start of the next;
+The rules: the core is always told the end of one incarnation before the start of the next;
 incarnations are pods' UIDs; of two pods that claim to be the same replica, the second is not managed. A job
 that is held or may be scaled is told from its owner alone, before it has pods and while it is suspended.
 """
@@ -206,7 +206,7 @@ class Ledger:
         return replicas
 
     def take_events(self) -> list[Event]:
-        """Return what is to be told since the last call: of each job first itself, then its replicas."""
+        """Return the events since the last call: of each job first itself, then its replicas."""
         events: list[Event] = []
         for name in sorted(self._dirty):
             if name in self._jobs:

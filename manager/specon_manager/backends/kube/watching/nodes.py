@@ -1,4 +1,4 @@
-"""What the manager is told of nodes: what others leave free, what is used, and who may run there. Pure.
+"""What the manager is told of nodes: the room that others leave free, the use, and who may run there. Pure.
 
 The plan counts the replicas that it knows, so their requests are not subtracted here; neither is the
 placeholder of a move, for the plan counts the move.
@@ -18,7 +18,7 @@ _NOTICEABLE: Final = 0.05
 
 
 class NodeBook:
-    """Keeps account of nodes and of what is requested on them; tells what changed noticeably."""
+    """Keeps account of nodes and of the requests on them; tells what changed noticeably."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
@@ -63,7 +63,7 @@ class NodeBook:
             self._count(pod, planned=False)
 
     def measured(self, usage: Mapping[str, Resources]) -> None:
-        """Take note of what is really used; nodes that are not in it go by what is requested on them."""
+        """Take note of the real use; nodes that are not in it go by the requests on them."""
         self._dirty |= self._measured.keys() | usage.keys()
         self._measured = dict(usage)
 

@@ -41,7 +41,7 @@ def spec_of_owner(
 ) -> JobSpec:
     """Return the job of an owner that has no pods: not yet, or while it is suspended.
 
-    `known` is what was last told of it when there were some: they know more than the template (what the
+    `known` is the job last told of when there were some: they know more than the template (what the
     sidecar and their claims add, the value of their PriorityClass).
     """
     options = owner.options

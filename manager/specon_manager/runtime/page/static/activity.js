@@ -1,4 +1,4 @@
-// What is moved and changed, what waits, what was decided and why.
+// Moves and changes in flight, waiting jobs, decisions and their reasons.
 
 import { byId, element, keyed, leftOut, setText, show } from "./dom.js";
 import { seconds, setAge } from "./time.js";
@@ -156,7 +156,7 @@ export function news(before, after) {
     const whole = row.replica === null ? " as a whole" : "";
     if (!former && row.kind === "move") said.push(`${row.label} is being moved${whole} from ${nodes(row.source)} to ${nodes(row.target)}.`);
     else if (!former) said.push(`${row.label} is being changed: ${way(row)}.`);
-    if (row.stuck && !former?.stuck) said.push(`What is done with ${row.label} is stuck: ${row.stuck}.`);
+    if (row.stuck && !former?.stuck) said.push(`The change of ${row.label} is stuck: ${row.stuck}.`);
   }
   const ended = new Set(before.ended.map((row) => row.id));
   for (const row of after.ended) {

@@ -19,7 +19,7 @@ export const drawn = (tag, attributes = {}, ...children) =>
 
 export const byId = (id) => document.getElementById(id);
 
-/** Sets text only where it differs: what is selected or read aloud stays undisturbed. */
+/** Sets text only where it differs: text that is selected or read aloud stays undisturbed. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -37,7 +37,7 @@ export function reachScrolls() {
   }
 }
 
-/** A line below a list: what is not in it. */
+/** A line below a list, about the entries left out of it. */
 export function leftOut(id, count, what) {
   show(byId(id), count > 0);
   if (count > 0) setText(byId(id), `and ${count.toLocaleString("en")} more ${what}`);

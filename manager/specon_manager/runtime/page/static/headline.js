@@ -7,7 +7,7 @@ const short = (amount) => amount.toLocaleString("en", { maximumFractionDigits: 1
 
 const UNKNOWN = "not known";
 
-/** GPUs first, where there are any: they are what is scarce. */
+/** GPUs first, where there are any: they are the scarce resource. */
 function amounts([cores, gpus], anyGpu) {
   const said = [resourceTime(cores, "core")];
   if (anyGpu) said.unshift(resourceTime(gpus, "GPU"));

@@ -1,4 +1,4 @@
-// Nodes with what runs on them and what is on its way; of many nodes only how many replicas of which kind.
+// Nodes with the replicas that run on them or are on their way; of many nodes only how many replicas of which kind.
 
 import { arrows, byId, element, keyed, leftOut, setText } from "./dom.js";
 import { WORDS, bytes, className, meaning, number, sign } from "./words.js";

@@ -85,7 +85,7 @@ export function resourceTime(seconds, unit) {
   return `${hours.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}-hours`;
 }
 
-/** A number with about four digits; what is no number comes in words and stays so. */
+/** A number with about four digits; a text is returned unchanged. */
 export function number(value) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "number") return String(value);

@@ -95,7 +95,7 @@ async def test_the_queues_are_told_once_they_are_known_and_when_they_change():
 
 
 async def test_a_quota_that_cannot_be_read_changes_nothing():
-    """What was valid before counts on; what never was counts as 0, and the status says so."""
+    """The last valid quota counts on; one that never was valid counts as 0, and the status says so."""
     async with staged() as stage:
         await stage.make("team-a")
         await stage.make("team-b", cpu="many")
@@ -104,7 +104,7 @@ async def test_a_quota_that_cannot_be_read_changes_nothing():
         await stage.change("team-a", cpu="lots", memory="2Gi")
         await stage.until(lambda: stage.watch.message("team-a"))
         assert stage.watch.queues[0] == TEAM_A
-        told = "spec.quota.cpu: 'lots' is no quantity: what was valid before counts"
+        told = "spec.quota.cpu: 'lots' is no quantity: the last valid quota counts"
         assert stage.watch.message("team-a") == told
         assert stage.watch.message("team-b") == "spec.quota.cpu: 'many' is no quantity: 0 for it counts"
         await stage.change("team-a", cpu="1")
