@@ -59,7 +59,7 @@ class Rooms:
             self._count(name)
 
     def renewed(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> "Rooms":
-        """Return what is free on these nodes; quick where most of them are as they were."""
+        """Return the free room of these nodes; quick where most of them are unchanged."""
         if nodes is self._nodes and census is self._census:
             return self
         if nodes is not self._nodes and not self._as_before(nodes):

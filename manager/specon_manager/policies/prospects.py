@@ -140,7 +140,7 @@ class Prospects:
         self._works: Falling[Prospect] = Falling({}, {})
         """Jobs with a measured rest, by work."""
         self._elastic: Falling[Prospect] = Falling({}, {})
-        """The elastic jobs among them, by what is left."""
+        """The elastic jobs among them, by their remaining time."""
         self._others: dict[str, Job] = {}
         self._heard: set[str] | None = None
         """Jobs with news that these three do not contain yet; None: too many to name."""

@@ -1,4 +1,4 @@
-"""Finds the complete checkpoints of the trainer: compares what is there now with what was there before.
+"""Finds the complete checkpoints of the trainer: compares the present files with those seen before.
 
 A checkpoint counts as complete when its declared marker is there, or when a rename made it visible, or when
 it has not changed for the settle time. In each case it must also have everything that its format asks for.

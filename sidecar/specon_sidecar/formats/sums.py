@@ -87,7 +87,7 @@ def name_summed_total(line: bytes) -> bytes:
 
 
 def _is_sum(total: float, parts: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether the first two parts or more add up to the total, all of which may be losses."""
+    """Whether the first two parts or more may be losses, and add up to the total."""
     told = 0.0
     for number, (name, written) in enumerate(parts, start=1):
         value = to_float(written)

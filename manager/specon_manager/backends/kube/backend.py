@@ -224,7 +224,7 @@ class KubeBackend:
             await self._rooms.look_at_all()
 
     async def _settle(self) -> None:
-        """Bring back what is kept away though no change of it is in flight and no queue holds it.
+        """Bring back jobs that are kept away without a change in flight and without a queue that holds them.
 
         Objects with our mark are resumed, and evicted bare pods are created again. The order for this may be
         lost, or the job may no longer be held. Pods that still end must be gone first.
