@@ -17,6 +17,7 @@ def found(content):
         "Whoever edits an object by hand is corrected.",
         "It keeps ten, of which two are open.",
         "The node is being drained.",
+        "The plan takes what is free on a node.",
         "What is not covered, is listed below.",
         "Not covered is the rest.",
         "Told is the reason alone.",

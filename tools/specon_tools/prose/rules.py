@@ -27,6 +27,7 @@ class Phrase:
 PHRASES: Final = (
     Phrase(r"\bwhoever\b", "name the reader or the part: you, the administrator, the manager"),
     Phrase(r"\bof which\b|\bof whom\b", "begin a new sentence with its subject"),
+    Phrase(r"\bwhat (is|was|are|were)\b(?![^.]*\?)", "a noun: the free room, the remaining steps"),
     Phrase(r"\b(nothing|none|part|much|all) of it\b(?! is (?:lost|left))", "say of what"),
     Phrase(r"\b(is|are|was|were) being\b", "active voice: who does it?"),
     Phrase(r"^What [^.?]{3,80}, (is|are|was|were|has|have|does|must|may|can|stays)\b", "subject first"),
