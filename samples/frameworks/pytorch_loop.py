@@ -31,7 +31,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 step = 0
 newest = options.out / "newest.pt"
 if newest.exists():
-    saved = torch.load(newest)
+    saved = torch.load(newest, map_location=device)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
     step = saved["step"]

@@ -340,7 +340,7 @@ async def test_changes_what_is_stuck_and_what_is_queued_are_shown(visit_to, busy
         await visit.says("#moves .stuck", "Stuck: worker 2 does not end")
         assert await visit.page.locator("#moves .track li").count() == 4
         await visit.says("#requests", "gru-1")
-        await visit.says("#requests .cost", "queued · waits for 4 moves")
+        await visit.says("#requests .cost", "queued · waits: 4 moves")
         await visit.says("#ended", "succeeded · downtime 3.0 s")
         await visit.says("#figures", "0 moves in flight 1 queued")
         await visit.says("#figures", "1 change in flight")

@@ -51,13 +51,12 @@ def turns_by_replica(
         for replica in here:
             if replica.leaving is not None or is_ending(replica.name):
                 spared.add(replica.job)
-            job = state.jobs[replica.job]
-            if is_beginning(job, state, now):
-                spared.add(job.spec.name)
-            spec = job.spec
+            spec = state.jobs[replica.job].spec
             unit = spec.name if spec.coupled else replica.name
             weights.setdefault(unit, {})[replica.name] = replica.weight
             where.setdefault(unit, set()).add(place)
+    taking = {replica.job for here in places.values() for replica in here}
+    spared |= {name for name in taking if is_beginning(state.jobs[name], state, now)}
     sharers = [
         # Ranks wait for each other: the slowest tells how fast all are.
         Sharer(

@@ -129,7 +129,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="doctor",
-        help="list the faults of a job, a job file or a manager, the likeliest first",
+        help="list the problems of a job, a job file or a manager, the likeliest first",
         group="look",
         module="begin.doctor",
         of_clusters=True,

@@ -82,7 +82,9 @@ def _members(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
 
 def _describe_kept(job: Job, now: float) -> str:
     waits = now - job.queued_at
-    return f"free quota of queue {job.spec.queue} is for {job.name}, which waits for {waits:.0f} s"
+    return (
+        f"quota that becomes free in queue {job.spec.queue} is for {job.name}, which waits for {waits:.0f} s"
+    )
 
 
 def _as_full_as_the_quota(queue: str, amount: Resources, free: Resources, usage: Usage) -> bool:

@@ -219,7 +219,7 @@ def _waits(state: State, job: Job, now: float, *, since_now: bool) -> State:
 
 
 def _let_room_go(state: State, members: list[Replica]) -> State:
-    """Free the room that a job without a running replica still holds: its replicas wait for room together."""
+    """Free the room that a job without any replica left still holds: its replicas wait for room together."""
     for replica in members:
         if replica.holds or replica.lost_at is not None:
             state = state.with_replica(msgspec.structs.replace(replica, holds=False, lost_at=None))

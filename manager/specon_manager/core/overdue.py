@@ -89,7 +89,7 @@ def _due(state: State, now: float) -> _Due:
 
 
 def _not_started(state: State, replica: Replica, now: float) -> Step:
-    """Tell a replica to end that was not seen to start: it may live, and must not beside the next one."""
+    """Tell a replica that was not seen to start to end: it may live, and must not live beside the next."""
     if state.jobs[replica.job].owned:
         return state, []
     told = Leaving(purpose="late", since=now, deadline=now, reason="it did not start in time")

@@ -176,7 +176,8 @@ def _object_closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
         other = snapshot.jobs[name]
         if other.spec.queue == job.spec.queue and starves(other, snapshot):
             waits = snapshot.now - other.queued_at
-            text = f"free quota of queue {job.spec.queue} is for {name}, which waits for {waits:.0f} s"
+            quota = f"quota that becomes free in queue {job.spec.queue}"
+            text = f"{quota} is for {name}, which waits for {waits:.0f} s"
             return Objection(Refusal.STARVATION, text)
     return None
 

@@ -64,7 +64,7 @@ class Placements:
         self._root: Survey | None = None
         """The survey of the snapshot from which this one differs in a few replicas."""
         self._beside: dict[str, tuple[Replica, ...]] = {}
-        """The contents of those nodes whose contents differ."""
+        """The replicas of each node where they differ from the root's."""
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
 
     @property

@@ -216,7 +216,8 @@ class Expectation:
     def _cost(self, replica: Replica) -> float | None:
         """Return the processor time of a step; None where it says nothing of the pace, as on a GPU."""
         node = self._snapshot.nodes.get(replica.node or "")
-        on_gpu = node is not None and node.capacity.gpu > 0
+        # Of one that waits nobody knows where its steps were measured.
+        on_gpu = self._snapshot.largest.gpu > 0 if node is None else node.capacity.gpu > 0
         return None if on_gpu else replica.progress.cpu_per_step
 
     def _cores(self, replica: Replica) -> float:

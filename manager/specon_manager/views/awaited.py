@@ -17,7 +17,7 @@ def describe_wait(transaction: Transaction, state: State) -> str:
         return f"a verified checkpoint of {list_names(silent)}" if silent else "the next look"
     if transaction.state is TransactionState.LEAVING:
         going = [each.name for each in members.leavers(state, transaction)]
-        return f"the end of {list_names(going)}" if going else "that its stopped replicas are gone"
+        return f"the end of {list_names(going)}" if going else "the end of the replicas that were told to end"
     if transaction.state is TransactionState.COMING:
         coming = [name for name in sorted(transaction.wanted) if not _runs(state, name)]
         return f"the start of {list_names(coming)}" if coming else "that everything runs"

@@ -18,6 +18,7 @@ from specon_manager.model.transactions import TransactionState
 from specon_manager.views.amounts import span_text
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import cut, job_label, replica_label
+from specon_manager.views.times import seconds_since
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 from specon_manager.views.words import is_hung
@@ -54,6 +55,8 @@ _SILENT: Final = 180.0  # a TrainingProgress is written once a minute
 _UNKNOWN: Final = 300.0
 _WATCHING: Final = 3600.0
 _NO_CHECKPOINT: Final = 600.0
+_FIRST_SAVE: Final = 30.0
+"""Seconds that a trainer may take for the first checkpoint it is asked for."""
 _READING: Final = (
     "no log at ",
     "no log in ",
@@ -297,7 +300,7 @@ def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator
         if progress.category is Category.WATCHING and lasts > _WATCHING:
             yield _stays("stays-watching", label, lasts, told)
     runs = view.now - (job.trains_since or job.submitted_at)
-    # It could be moved now, or a move of it waits for its first checkpoint already.
+    # It could be moved now, or a move of it has waited for its first checkpoint for a while.
     wanted = progress.category is Category.CONVERGED or _asked_to_save(view, job, replica)
     due = runs > _NO_CHECKPOINT or wanted
     if job.spec.checkpointing != "none" and progress.checkpoint is None and due:
@@ -313,7 +316,8 @@ def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator
 
 def _asked_to_save(view: View, job: Job, replica: Replica) -> bool:
     rows = [row for row in view.transactions if row.job == job.name and row.replica in {None, replica.name}]
-    return any(row.state == TransactionState.CHECKPOINTING for row in rows)
+    asked = [row.proposed_at for row in rows if row.state == TransactionState.CHECKPOINTING]
+    return any(at is not None and seconds_since(at, view.now) > _FIRST_SAVE for at in asked)
 
 
 def _unread(reason: str) -> tuple[Kind, str, str]:

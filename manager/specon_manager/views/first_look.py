@@ -132,6 +132,6 @@ def describe_look(look: FirstLook) -> list[str]:
     else:
         lines.append("Nothing would have been ordered so far.")
     if look.against:
-        lines.append("Objections to further orders:")
+        lines.append("Reasons that would have forbidden more orders:")
         lines += [f"  {each.refusal} ({each.jobs}): {each.example}" for each in look.against]
     return lines

@@ -18,4 +18,9 @@ def iso(seconds: float | None) -> str | None:
 
 def since_text(since: str | None, now: float) -> str:
     """Return how long it is since a time, in words; empty where that is not known."""
-    return "" if since is None else span_text(now - datetime.fromisoformat(since).timestamp())
+    return "" if since is None else span_text(seconds_since(since, now))
+
+
+def seconds_since(since: str, now: float) -> float:
+    """Return how long it is since a time, seconds."""
+    return now - datetime.fromisoformat(since).timestamp()

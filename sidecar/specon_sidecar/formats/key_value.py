@@ -22,7 +22,7 @@ from specon_sidecar.formats.position_keys import EPISODE, STEP_KEYS, Position, p
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, read_rank, strip, strip_terminal
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
-from specon_sidecar.formats.sums import name_summed_total
+from specon_sidecar.formats.sums import SUMMED, name_summed_total
 from specon_sidecar.formats.wall_time import has_stamp
 
 # All repeats are possessive or short, and no word begins within another: the time is linear in the length of
@@ -120,7 +120,7 @@ class KeyValue(LineParser):
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)
         self._any_set = options.metric is not None
-        self._sums = options.metric is None or options.metric.casefold() == "total_loss"
+        self._sums = options.metric is None or options.metric.casefold() in SUMMED
         self._places = Places()
         self._ranks = Ranks()
         self._layouts = Layouts()
@@ -181,7 +181,7 @@ class KeyValue(LineParser):
         )
         if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
-        step, epoch, total, epochs = self._place(text, rank)
+        step, epoch, total, epochs = self._through(*read_places(text))
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -200,14 +200,6 @@ class KeyValue(LineParser):
         # What stands in a bar is for the format of bars.
         shown = _BAR.sub(b" ", shown) if b"%|" in shown else shown
         return _PLACE_WITHIN.sub(b":", shown, count=1) if _PLACE_WITHIN.search(shown) else shown
-
-    def _place(
-        self, text: bytes, rank: int | None
-    ) -> tuple[int | None, float | None, int | None, int | None]:
-        """Return the place of a line; a count at its begin is one: `120: loss 0.5`."""
-        step, epoch, total, epochs = self._through(*read_places(text))
-        counted = step is None and epoch is None and self._ranks.counts
-        return (rank if counted else step), epoch, total, epochs
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,

@@ -13,6 +13,7 @@ from specon_sidecar.formats.metric_names import (
     PREFERRED,
     SCORE_NEEDLES,
     SUM_OF_PARTS,
+    TOTAL_OF_PARTS,
     Goal,
     canonical,
     find_whole_loss,
@@ -60,10 +61,10 @@ _NOISE: Final = frozenset(
     },
 )
 
-# `Epoch0 loss`, `e3 b12/400 loss`
-_NUMBERED: Final = re.compile(
-    r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9}(?:/\d{1,9})?|(?:ep|e|b|it|i|s)\d{1,9}(?:/\d{1,9})?)"
-)
+# `Epoch0 loss`
+_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9}(?:/\d{1,9})?)")
+# `e3 b12/400 loss`: two of them, for `e1 loss` beside `e2 loss` are two names.
+_COUNTERS: Final = re.compile(r"(?i:(?:ep|e)\d{1,9}(?:/\d{1,9})? (?:b|it|i|s)\d{1,9}(?:/\d{1,9})? )")
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
 
@@ -352,6 +353,8 @@ class MetricChoice:
             return _SCORE + score
         if not self._last_resorts:
             return None
+        if canonical(name) == TOTAL_OF_PARTS:
+            return _VALIDATION + 1  # behind all others: it may be the sum of anything
         if is_last_resort(name):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
@@ -377,7 +380,7 @@ def _needle(metric: str | None) -> bytes:
 
 
 def _without_noise(name: str) -> str:
-    found = name.split(" ")
+    found = _COUNTERS.sub("", name).split(" ")
     start = 0
     while start < len(found) - 1 and _is_noise(found[start]):
         start += 1

@@ -9,6 +9,9 @@ Goal = Literal["min", "max"]
 SUM_OF_PARTS: Final = "sum of loss parts"
 """Name of the loss that a log prints only the parts of."""
 
+TOTAL_OF_PARTS: Final = "total_of_parts"
+"""Name of a bare `total` that is the sum of other numbers, where nothing else can be followed."""
+
 # In order of preference, after `canonical`: "train/loss" and "train loss" are "train_loss", "lm loss" is
 # "lm_loss".
 PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
@@ -31,7 +34,7 @@ NO_LOSS: Final = frozenset(
     },
 )
 
-# Words that tell a series of the training from its counterpart of validation, but not the measured value.
+# Words that tell a series of the training from its counterpart of validation, but not the measured quantity.
 _OF_TRAINING: Final = frozenset(
     {
         *("train", "training", "trainer", "tr", "trn", "learn", "step", "epoch", "batch", "minibatch"),
@@ -156,7 +159,7 @@ SCORE_NEEDLES: Final = (
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
-    *(b"entropy", b"score", b"bits"),
+    *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
 _FEWEST_PARTS: Final = 2
@@ -288,7 +291,8 @@ def is_last_resort(name: str) -> bool:
 
 
 def _is_compression(found: list[str]) -> bool:
-    """Whether the words of a name are those of a rate of compression: `bits/char`, `bits per dim`."""
+    """Whether the words of a name are those of a rate of compression: `bits/char`, `train bits per dim`."""
+    found = [word for word in found if word not in _OF_TRAINING and word not in VALIDATION]
     return found[:1] == ["bits"] and found[-1] in _COMPRESSED and set(found[1:-1]) <= {"per"}
 
 
@@ -305,7 +309,7 @@ def goal_of(name: str) -> Goal | None:
     found = {word.rstrip("0123456789") or word for word in words(name)} | set(words(name))
     if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
         return "min"
-    if _is_compression(words(name)):
+    if _is_compression(words(name)) or canonical(name) == TOTAL_OF_PARTS:
         return "min"
     if _LIKELIHOOD.search(name.casefold()):
         return "min" if _TURNED.search(name.casefold()) else "max"
@@ -318,7 +322,7 @@ def is_validation(name: str) -> bool:
 
 
 def measured_words(name: str) -> tuple[str, ...]:
-    """Return the measured value, whatever the data: the same for "train/loss", "loss" and "val_loss"."""
+    """Return the words of the measured quantity, of any data: the same for "train/loss" and "val_loss"."""
     return tuple(word for word in words(name) if word not in VALIDATION and word not in _OF_TRAINING)
 
 

@@ -42,7 +42,7 @@ class Parser(Protocol):
     around: "Surroundings | None"
     """What the lines around the samples say."""
     woken_by: tuple[bytes, ...]
-    """Byte strings; the first line that it has a use for, such as a heading, has one. None: any line."""
+    """Byte strings; the first line that it has a use for, such as a heading, has one. Empty: any line."""
 
     @property
     def is_awake(self) -> bool:
@@ -93,6 +93,6 @@ class Format(msgspec.Struct, frozen=True):
     rewritten: bool = False
     """Whether its file is rewritten each time, so that all its samples come again."""
     needles: tuple[bytes, ...] = ()
-    """Byte strings; each line that it has a use for has one of them. None: it wants to see all lines."""
+    """Byte strings; each line that it has a use for has one of them. Empty: it wants to see all lines."""
     writers: str = ""
     """What writes it, for the documentation."""

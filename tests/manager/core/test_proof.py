@@ -174,4 +174,4 @@ def test_steps_that_nobody_of_the_job_trained_are_no_resume(first, known, foreig
     """Two jobs saved into one folder, and this one went on from the other's checkpoint."""
     said = seen(first, 60, **{"last_step": 60, "asked_step": 58, "step_gap": 10, **known})
     assert (said is not None) == foreign
-    assert said is None or "a checkpoint not its own" in said
+    assert said is None or "a checkpoint that is not its own" in said

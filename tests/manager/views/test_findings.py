@@ -61,15 +61,18 @@ def test_a_converged_job_without_a_checkpoint_is_named_at_once(healthy):
     assert "no-checkpoint" in kinds(progress(healthy, category=Category.CONVERGED))
 
 
-def test_a_move_that_waits_for_the_first_checkpoint_names_the_folder_at_once(healthy):
+def test_a_move_that_waits_for_the_first_checkpoint_names_the_folder_after_half_a_minute(healthy):
     """A script that saves elsewhere was moved back after two minutes, and until then nothing was wrong."""
     healthy.state = msgspec.structs.replace(
         healthy.state,
         jobs={n: msgspec.structs.replace(j, submitted_at=NOW - 30) for n, j in healthy.state.jobs.items()},
     )
     [name] = healthy.state.replicas
-    healthy.move(name, TransactionState.CHECKPOINTING)
+    healthy.move(name, TransactionState.CHECKPOINTING, at=NOW - healthy.began - 40)
     assert "no-checkpoint" not in kinds(view_of(healthy))
+    healthy.move(name, TransactionState.CHECKPOINTING, at=NOW - healthy.began - 20)
+    assert "no-checkpoint" not in kinds(progress(healthy, checkpoint=None))
+    healthy.move(name, TransactionState.CHECKPOINTING, at=NOW - healthy.began - 40)
     one = found(progress(healthy, checkpoint=None), "no-checkpoint")
     assert one.wrong
     assert "checkpoint_path" in one.advice

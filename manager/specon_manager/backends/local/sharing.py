@@ -1,7 +1,7 @@
 """Weights on virtual nodes: who is stopped when, told to the supervisors by leases that are always renewed.
 
-A manager that is gone renews none, and everything runs on. A job that a transaction is about is not stopped:
-neither a checkpoint that was asked for, nor an end, nor the proof of a resume waits for a turn.
+A manager that is gone renews none, and everything runs on. The backend spares jobs: those in a transaction,
+so that no checkpoint, end or proof waits for a turn, and those that begin on a GPU.
 """
 
 import asyncio

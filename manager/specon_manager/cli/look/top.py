@@ -46,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, default=_INTERVAL, metavar="SECONDS", help="between two looks (2)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many lines (all; live: a screen)")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="at most so many lines (all; live: as many as fit on the screen)",
+    )
     add_remote_arguments(parser, bundles=True)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.backends.kube.records.migration_record import Migrated, stuck_of
+from specon_manager.backends.kube.records.queued import WAITS
 from specon_manager.core.state import State
 from specon_manager.model.cluster import job_of
 from specon_manager.model.transactions import Kind, TransactionState
@@ -37,7 +38,7 @@ def row_of_migration(migration: Migrated, known: State) -> TransactionRow:
         word=word_of_state(state),
         reason=status.reason or str(migration.spec.get("reason") or ""),
         note="" if waits or stuck_of(status) else status.message or "",
-        awaited=status.message or "" if waits else "",
+        awaited=(status.message or "").removeprefix(WAITS) if waits else "",
         proposed_at=iso(at or migration.created_at),
         ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
     )

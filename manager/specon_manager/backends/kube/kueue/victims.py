@@ -5,7 +5,7 @@ Source, Kueue at ff69552e79 (August 2026): the order is `CandidatesOrdering` of
 `pkg/scheduler/preemption/classical/hierarchical_preemption.go` and `preemption_policy.go`; how many of them
 go is `classicalPreemptions` and `fillBackWorkloads` of `pkg/scheduler/preemption/preemption.go`.
 
-It is simpler here: cohorts have no parents, lending limits are not looked at, and neither are fair sharing
+This model is simpler: cohorts have no parents, lending limits are not looked at, and neither are fair sharing
 nor topologies. The flavor is the first whose quota the Workload could have. Where the sum does not come out,
 the first candidates of the order are likely.
 """

@@ -81,7 +81,7 @@ function makeOver() {
 function updateQueued(node, row) {
   setText(node.querySelector("b"), row.label);
   setText(node.querySelector(".way"), `${row.replica === null ? "all of it " : ""}→ ${row.target === null ? "wherever there is room" : nodes(row.target)}`);
-  setAge(node.querySelector(".cost"), seconds(row.proposed_at), `${row.word} · waits for ${row.awaited} · asked for `, " ago");
+  setAge(node.querySelector(".cost"), seconds(row.proposed_at), `${row.word} · waits: ${row.awaited} · asked for `, " ago");
   node.title = row.reason;
 }
 
