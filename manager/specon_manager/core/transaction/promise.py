@@ -37,7 +37,8 @@ def _never_trained(name: str, witness: Witness, floor: int | None) -> str | None
     reached = max(witness.last_step, saved.step, floor or 0)
     if first <= reached + max(_LEAST_AHEAD, _GAPS_AHEAD * gap):
         return None
-    return f"{name} is at step {first}, and came to step {reached}: it went on from a checkpoint that is not its own"
+    told = f"{name} is at step {first}, and came to step {reached}"
+    return f"{told}: it went on from a checkpoint that is not its own"
 
 
 def not_resumed(name: str, witness: Witness) -> str | None:
