@@ -108,9 +108,7 @@ def test_a_manager_that_is_stopped_on_a_full_disk_ends_everything_and_says_so(st
     submitted_until_full(manager)
     running.send(signal.SIGINT)
     assert running.wait(2 * SECONDS) == 1
-    assert (
-        f"specon: {stage.state.resolve() / NAME}: No space left on device: only the last" in running.errors
-    )
+    assert f"specon: {stage.state.resolve() / NAME}: No space left on device: only the last" in running.errors
     assert "Traceback" not in running.errors
     assert not stage.pods()
 
