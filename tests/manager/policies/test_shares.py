@@ -110,6 +110,9 @@ def test_on_a_gpu_time_counts_and_not_what_a_processor_does_meanwhile():
     expected = Expectation(snapshot, prior_seconds=600.0)
     assert [expected.remaining(job) for job in snapshot.jobs.values()] == [300.0, 200.0]
     assert [expected.attained(job) for job in snapshot.jobs.values()] == [10.0, 10.0]
+    layout.change("a/worker/0", node=None, phase=Phase.PENDING, incarnation=None)
+    waiting = Expectation(layout.snapshot, prior_seconds=600.0)
+    assert waiting.remaining(layout.snapshot.jobs["default/a"]) == 300.0
 
 
 def test_of_equals_the_older_goes_first():
