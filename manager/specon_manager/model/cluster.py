@@ -256,6 +256,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     @property
     def fewest_workers(self) -> int:
         """With how many workers it can train."""
+        if self.workers is None and self.min_workers is None:
+            return len(self.worker_names)  # as of most jobs
         wanted = self.wanted_workers
         return wanted if self.min_workers is None else min(self.min_workers, wanted)
 

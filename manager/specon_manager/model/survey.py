@@ -11,6 +11,7 @@ from typing import Final
 
 from specon_manager.model.census import Census, take_census
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.overlay import flat
 from specon_manager.model.renewal import Positions, merge_names, positions, renew, tell_touched
 from specon_manager.model.transactions import Transaction
 from specon_sidecar.classify import Category
@@ -66,7 +67,7 @@ class Survey:
     def of(cls, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
         """Look at every replica."""
         found = cls(replicas, moving, positions(replicas))
-        found._take(replicas)
+        found._take()
         found._among = None
         return found
 
@@ -81,7 +82,7 @@ class Survey:
             replicas, position, moving = self.replicas, self.position, self.moving
             if among is None:
                 converged = Category.CONVERGED
-                those = [each for each in replicas.values() if each.progress.category is converged]
+                those = [each for each in flat(replicas).values() if each.progress.category is converged]
             else:
                 those = [replicas[name] for name in among if name in replicas]
             entries = (_settled_entry(each, position, moving) for each in those)
@@ -146,15 +147,14 @@ class Survey:
 
     # -- counting --------------------------------------------------------------------------------
 
-    def _take(self, names: Iterable[str]) -> None:
-        """Look at these for the first time, in the order of the records."""
-        replicas, moving = self.replicas, self.moving
+    def _take(self) -> None:
+        """Look at every replica for the first time, in the order of the records."""
+        replicas, moving = flat(self.replicas), self.moving
         active = self.active
         nodes: dict[str, list[str]] = {}
         pending, pressing = [], []
         running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
-        for name in names:
-            replica = replicas[name]
+        for name, replica in replicas.items():
             phase = replica.phase
             if phase is waiting:
                 pending.append(name)

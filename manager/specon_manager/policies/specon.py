@@ -6,7 +6,9 @@ in `docs/results/specon.md`; `literal` switches them off.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from itertools import groupby
+from math import ceil, sqrt
+from operator import attrgetter, itemgetter
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -15,6 +17,7 @@ from specon_manager.model.actions import Migrate, Proposal, Stay, Words
 from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.survey import Settled
 from specon_manager.policies.levels import Levels
 from specon_manager.policies.placement import admit_round_robin
 from specon_sidecar.counts import format_count
@@ -22,6 +25,9 @@ from specon_sidecar.counts import format_count
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
 _USED: Final = attrgetter("usage.cpu")
+_AT_ONCE: Final = 2_000
+"""So many settled replicas are looked at in one Tick."""
+_GOLDEN: Final = (sqrt(5) - 1) / 2
 
 
 class SpeConSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +115,7 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     least = lowest if literal else lowest + weight
     # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
     # is looked at but where they are.
-    for _, _, name, source in snapshot.settled_places:
+    for _, _, name, source in snapshot.settled_places if literal else _in_turn(snapshot):
         here = crowded.get(source)
         if here is None:
             continue
@@ -143,6 +149,22 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             least = lowest if literal else lowest + weight
 
 
+def _in_turn(snapshot: Snapshot) -> Sequence[Settled]:
+    """Return those of the settled replicas that this Tick looks at: all of them, except on a large cluster.
+
+    There the plan refuses nearly all, since few moves may be in flight. So a Tick looks at one part of them,
+    and at another one after `settings.tick` seconds. Steps of the golden ratio come by each part, however
+    far apart the Ticks are.
+    """
+    places = snapshot.settled_places
+    parts = ceil(len(places) / _AT_ONCE)
+    if parts <= 1:
+        return places
+    number = int(snapshot.now // snapshot.settings.tick)
+    at = int(number * _GOLDEN % 1.0 * parts) * _AT_ONCE
+    return places[at : at + _AT_ONCE]
+
+
 def _find_crowded(
     names: Iterable[str], counts: Mapping[str, Census], settings: SpeConSettings
 ) -> dict[str, int]:
@@ -172,12 +194,15 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
         return
     short = frozenset(takers)
     goal, floor = (factor, factor) if idle else (factor - 1, None)
-    candidates = deque(_latest_converged(snapshot, taken))
+    candidates = _latest_converged(snapshot, taken)
+    again = deque[Replica]()
     for node in takers:
         passed: list[Replica] = []
         barred: list[Replica] = []
-        while held[node] < goal and candidates:
-            replica = candidates.popleft()
+        while held[node] < goal:
+            replica = again.popleft() if again else next(candidates, None)
+            if replica is None:
+                break
             source = replica.node
             if source is None or source in short or not _gives(source, node, held, floor):
                 passed.append(replica)
@@ -191,7 +216,7 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
             held[node] += 1
         # Another node may take what this one may not. An idle one may not either, unless a taint or a label
         # was the reason: sources only shrink.
-        candidates.extendleft(reversed(barred if idle else passed))
+        again.extendleft(reversed(barred if idle else passed))
 
 
 def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
@@ -230,11 +255,14 @@ def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str
     return held, factor, idle, idle or [node.name for node in nodes if held[node.name] < factor - 1]
 
 
-def _latest_converged(snapshot: Snapshot, taken: set[str]) -> list[Replica]:
-    """Return the candidates, the smallest converged duration d_c first: it is expected to run longest."""
-    settled = (replica for replica in snapshot.settled if REBALANCE not in replica.moved_for)
-    chosen = [replica for replica in settled if replica.name not in taken]
-    return sorted(chosen, key=lambda replica: (-replica.progress.category_since, replica.name))
+def _latest_converged(snapshot: Snapshot, taken: set[str]) -> Iterator[Replica]:
+    """Yield the candidates, the smallest converged duration d_c first: it is expected to run longest."""
+    replicas = snapshot.replicas
+    for _, equal in groupby(reversed(snapshot.settled_places), itemgetter(0)):
+        for name in sorted(name for _, _, name, _ in equal):
+            replica = replicas[name]
+            if name not in taken and REBALANCE not in replica.moved_for:
+                yield replica
 
 
 def _balance(replica: Replica, node: str, held: Mapping[str, int], source: str, factor: int) -> Migrate:

@@ -11,6 +11,7 @@ from specon_manager.model.actions import Admit, Migrate, Stay
 from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Taint
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies import specon
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
 from support.decisions.cluster import replica_of
 from support.decisions.snapshots import NOW, cluster_of, move_of, short, snapshot_of
@@ -95,6 +96,21 @@ def test_the_longest_converged_asks_first_and_the_next_sees_what_it_did():
     """Requests are answered one after the other; each counts the moves before it."""
     snapshot = snapshot_of({"node-0": "ppcc", "node-1": "", "node-2": "p"}, since={"c2": 90.0, "c3": 80.0})
     assert moves(snapshot, ONLY_MIGRATE) == [("c3", "node-1"), ("c2", "node-1")]
+
+
+def test_on_a_large_cluster_a_tick_looks_at_some_and_each_comes_in_turn(monkeypatch):
+    """However far apart Ticks are, none that asks is passed over for long; as printed all are looked at."""
+    layout = {f"node-{number}": "ppcc" for number in range(8)} | {"node-8": "", "node-9": ""}
+    cluster = cluster_of(layout)
+    asking = {name for name, _ in moves(cluster.snapshot(NOW), ONLY_MIGRATE)}
+    literal = moves(cluster.snapshot(NOW), LITERAL)
+    monkeypatch.setattr(specon, "_AT_ONCE", 3)
+    for apart in (5.0, 7.3, 10.0, 60.0):
+        ticks = [cluster.snapshot(NOW + apart * number) for number in range(24)]
+        asked = [{name for name, _ in moves(each, ONLY_MIGRATE)} for each in ticks]
+        assert all(1 <= len(names) <= 3 for names in asked)
+        assert set().union(*asked) >= asking
+    assert moves(cluster.snapshot(NOW), LITERAL) == literal
 
 
 def test_scores_follow_the_weights_that_are_set():
