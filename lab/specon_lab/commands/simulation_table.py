@@ -30,9 +30,9 @@ _MAX_TROUBLES: Final = 10
 _UNKNOWN: Final = "-"
 _NOTHING: Final = (None, None)
 
-Cell = tuple[str, str]
+ShownCell = tuple[str, str]
 """Text and style."""
-Row = tuple[str, list[Cell]]
+ShownRow = tuple[str, list[ShownCell]]
 
 
 def print_report(report: Report, console: Console, *, title: str) -> None:
@@ -85,7 +85,7 @@ def _places(mean: float, half: float, unit: str) -> int:
     return 1 if abs(mean) < 1000 else 0  # noqa: PLR2004  (five digits)
 
 
-def _figures(report: Report) -> Iterator[Row]:
+def _figures(report: Report) -> Iterator[ShownRow]:
     for key, figure in FIGURES.items():
         intervals = [summary.figures[key] for summary in report.policies]
         seen = any(each is not None and each.mean for each in intervals)
@@ -100,7 +100,7 @@ def _figures(report: Report) -> Iterator[Row]:
         )
 
 
-def _comparison(report: Report) -> Iterator[Row]:
+def _comparison(report: Report) -> Iterator[ShownRow]:
     against = [summary.against for summary in report.policies]
     if report.baseline is None or not any(against):
         return
@@ -136,7 +136,7 @@ def _style(interval: Interval | None, better: Better) -> str:
     return "green" if (interval.mean < 0) is (better == "lower") else "red"
 
 
-def _blocks(policies: Sequence[PolicySummary], rows: Sequence[Row], width: int) -> Iterator[range]:
+def _blocks(policies: Sequence[PolicySummary], rows: Sequence[ShownRow], width: int) -> Iterator[range]:
     """Divide the policies into tables that are no wider than the console; each holds at least one."""
     first, used = 0, 0
     names = max((len(title) for title, _ in rows), default=0) + 2
@@ -151,7 +151,7 @@ def _blocks(policies: Sequence[PolicySummary], rows: Sequence[Row], width: int) 
         yield range(first, len(policies))
 
 
-def _table(report: Report, rows: Sequence[Row], columns: range) -> Table:
+def _table(report: Report, rows: Sequence[ShownRow], columns: range) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
     for number in columns:

@@ -9,7 +9,7 @@ from specon_manager.core import defragment
 from specon_manager.core.admission_gate import prepare
 from specon_manager.core.state import State
 from specon_manager.model.resources import Resources
-from specon_manager.policies.defragmentation.picture import Amount, Move, Picture, rooms_after
+from specon_manager.policies.defragmentation.picture import Move, Picture, WholeAmount, rooms_after
 from specon_manager.policies.defragmentation.search import Plan, rounds
 
 MOST_JOBS: Final = 50
@@ -134,6 +134,6 @@ def _frees(picture: Picture, plan: Plan) -> tuple[Freed, ...]:
     )
 
 
-def _resources(room: Amount) -> Resources:
+def _resources(room: WholeAmount) -> Resources:
     cpu, memory, gpu = (max(0, part) for part in room)
     return Resources(cpu=cpu / _MILLION, memory=float(memory), gpu=gpu / _MILLION)

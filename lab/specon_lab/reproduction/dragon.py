@@ -18,7 +18,7 @@ from specon_lab.reproduction.dragon_runs import (
     table_key,
 )
 from specon_lab.reproduction.dragon_tables import (
-    Figure,
+    RunComparison,
     SweepPoint,
     allocation_with_a_tail,
     elapsed_reduction,
@@ -198,7 +198,9 @@ def _at_once(run: Measures, _: Measures) -> float:
     return run["at once"]
 
 
-def _figures(collected: Collected, scheduler: str, figure: Figure) -> tuple[Interval | None, Interval | None]:
+def _figures(
+    collected: Collected, scheduler: str, figure: RunComparison
+) -> tuple[Interval | None, Interval | None]:
     """Return a figure in literal and in default mode; that of another scheduler stands as default."""
     if scheduler:
         return None, figure_of_table_1(collected, scheduler, figure)

@@ -15,11 +15,11 @@ from specon_lab.reproduction.dragon_runs import (
 from specon_lab.reproduction.experiment import Collected, Measures
 from specon_lab.results.statistics import Interval, interval, mean
 
-Figure = Callable[[Measures, Measures], float]
+RunComparison = Callable[[Measures, Measures], float]
 """Of a run, and of the baseline's run of the same seed."""
 
 
-def mean_over_seeds(collected: Collected, key: str, baseline: str, figure: Figure) -> Interval | None:
+def mean_over_seeds(collected: Collected, key: str, baseline: str, figure: RunComparison) -> Interval | None:
     """Return a figure's mean over the seeds with its interval; None where there is no pair of runs."""
     pairs = zip(
         collected.get(key, ()),
@@ -34,7 +34,7 @@ def mean_elapsed(run: Measures) -> float:
     return run["running"] + run["paused"] + run["waiting"]
 
 
-def part(*names: str) -> Figure:
+def part(*names: str) -> RunComparison:
     """Return the figure: these times together, in units of the baseline's elapsed time."""
 
     def of(run: Measures, baseline: Measures) -> float:
@@ -120,7 +120,7 @@ def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
 
 
 def figure_of_table_1(
-    collected: Collected, scheduler: str, figure: Figure, baseline: str = KUBEFLOW
+    collected: Collected, scheduler: str, figure: RunComparison, baseline: str = KUBEFLOW
 ) -> Interval | None:
     """Return a figure of Table 1's jobs."""
     return mean_over_seeds(collected, table_key(scheduler), table_key(baseline), figure)

@@ -18,7 +18,7 @@ from specon_lab.reproduction.kod2_runs import (
     runs,
 )
 from specon_lab.reproduction.kod2_tables import (
-    Figure,
+    BatchComparison,
     average,
     computed_increase,
     held_increase,
@@ -172,17 +172,19 @@ _Pair = tuple[Interval | None, Interval | None]
 """In the literal and in the default mode."""
 
 
-def _figures(collected: Collected, cell: BatchCell, figure: Figure, baseline: str = "tf-operator") -> _Pair:
+def _figures(
+    collected: Collected, cell: BatchCell, figure: BatchComparison, baseline: str = "tf-operator"
+) -> _Pair:
     literal, default = (mean_over_seeds(collected, cell, f"kod2/{mode}", figure, baseline) for mode in MODES)
     return literal, default
 
 
-def _largest_of(collected: Collected, cells: Sequence[BatchCell], figure: Figure) -> _Pair:
+def _largest_of(collected: Collected, cells: Sequence[BatchCell], figure: BatchComparison) -> _Pair:
     pairs = [_figures(collected, cell, figure) for cell in cells]
     return largest([literal for literal, _ in pairs]), largest([default for _, default in pairs])
 
 
-def _where(collected: Collected, cells: Sequence[BatchCell], figure: Figure) -> str:
+def _where(collected: Collected, cells: Sequence[BatchCell], figure: BatchComparison) -> str:
     best = max(cells, key=lambda cell: mean_of(_figures(collected, cell, figure)[1]) or 0.0)
     return f"{best.words} (paper: vgg-16)"
 

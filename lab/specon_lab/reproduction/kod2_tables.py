@@ -7,7 +7,7 @@ from specon_lab.reproduction.experiment import Collected, Measures
 from specon_lab.reproduction.kod2_runs import GRID, MOMENTS, BatchCell
 from specon_lab.results.statistics import Interval, interval
 
-Figure = Callable[[Measures, Measures], float | None]
+BatchComparison = Callable[[Measures, Measures], float | None]
 """Of a run of KOD2 and the baseline's of the same seed; None where it has no meaning."""
 
 
@@ -58,7 +58,11 @@ def _until(run: Measures, what: str, seconds: float) -> float | None:
 
 
 def mean_over_seeds(
-    collected: Collected, cell: BatchCell, operator: str, figure: Figure, baseline: str = "tf-operator"
+    collected: Collected,
+    cell: BatchCell,
+    operator: str,
+    figure: BatchComparison,
+    baseline: str = "tf-operator",
 ) -> Interval | None:
     """Return a figure's mean over the seeds with its interval; None where runs of it are missing."""
     pairs = zip(

@@ -23,7 +23,7 @@ from specon_lab.reproduction.specon_runs import (
     runs,
 )
 from specon_lab.reproduction.specon_tables import (
-    Figure,
+    ModeComparison,
     average_reduction,
     average_seconds,
     baseline_row,
@@ -49,7 +49,7 @@ class Printed(NamedTuple):
     """A figure of the paper."""
 
     what: str
-    figure: Figure
+    figure: ModeComparison
     paper: float | None
     unit: str = "%"
 

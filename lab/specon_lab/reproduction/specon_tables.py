@@ -13,7 +13,7 @@ TOLERANCE: Final = "one run is expected there (95 % of runs)"
 GAIN_TOLERANCE: Final = "the same, and the mean is above 0 (95 % confidence)"
 _EQUAL: Final = 1e-6  # seconds: no difference
 
-Figure = Callable[[Measures, Measures], float | None]
+ModeComparison = Callable[[Measures, Measures], float | None]
 """Of a run with SpeCon and the baseline's of the same seed; None where it has no meaning."""
 
 
@@ -93,7 +93,7 @@ def values(
     collected: Collected,
     cell: Cell,
     mode: Mode | None,
-    figure: Figure,
+    figure: ModeComparison,
     seeds: Container[float] | None = None,
 ) -> list[float]:
     """Return the figure of each seed that has both runs; without a mode, the figure of the baseline itself.
@@ -111,7 +111,13 @@ def values(
 
 
 def row(
-    collected: Collected, cell: Cell, what: str, figure: Figure, paper: float | None, *, unit: str = "%"
+    collected: Collected,
+    cell: Cell,
+    what: str,
+    figure: ModeComparison,
+    paper: float | None,
+    *,
+    unit: str = "%",
 ) -> Row | None:
     """Return the row of a figure in both modes, judged by the literal one; None where it was not run."""
     literal, default = (values(collected, cell, mode, figure) for mode in (LITERAL, DEFAULT))
@@ -137,7 +143,7 @@ def row(
 
 
 def baseline_row(
-    collected: Collected, cell: Cell, what: str, figure: Figure, paper: float | None
+    collected: Collected, cell: Cell, what: str, figure: ModeComparison, paper: float | None
 ) -> Row | None:
     """Return the row of a figure of the runs without moves, which know no mode."""
     found = values(collected, cell, None, figure)

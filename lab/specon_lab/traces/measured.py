@@ -23,7 +23,7 @@ PER_NODE: Final = 4
 LARGEST_LOCAL_BATCH: Final = {"yolov3": 8}
 """Where it is less than the largest that was measured, as the authors' simulator has it."""
 
-Measured = Annotated[float, Meta(gt=0, le=1e9)]
+MeasuredValue = Annotated[float, Meta(gt=0, le=1e9)]
 Whole = Annotated[int, Meta(ge=1, le=10**9)]
 
 
@@ -38,8 +38,8 @@ class Placed(Struct, frozen=True, kw_only=True):
     """One row of the placements."""
 
     placement: Annotated[str, Meta(pattern=r"^[1-9]{1,64}\Z")]
-    local_bsz: Measured
-    step_time: Measured
+    local_bsz: MeasuredValue
+    step_time: MeasuredValue
     sync_time: Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -48,8 +48,8 @@ class Scaled(Struct, frozen=True, kw_only=True):
 
     num_nodes: Whole
     num_replicas: Whole
-    local_bsz: Measured
-    step_time: Measured
+    local_bsz: MeasuredValue
+    step_time: MeasuredValue
     sync_time: Annotated[float, Meta(ge=0, le=1e9)]
 
 

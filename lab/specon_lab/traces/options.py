@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+from specon_lab.workloads.workload import Seconds
 
 
 class TraceOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

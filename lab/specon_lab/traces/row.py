@@ -7,11 +7,10 @@ from msgspec import Meta, Struct, field
 
 from specon_lab.traces.mistakes import FieldError
 from specon_lab.workloads.records import NAMESPACE, replica_names
-from specon_lab.workloads.workload import LossCurve, Network, Submission, Training
+from specon_lab.workloads.workload import LossCurve, Network, Seconds, Submission, Training
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Amount, Resources
 
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 MOST_WORKERS: Final = 4096
 Workers = Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
 Positive = Annotated[float, Meta(gt=0, le=1e12)]

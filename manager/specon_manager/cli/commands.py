@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from specon_manager.usage import UsageError
 
-Group = Literal["run", "look", "act", "study"]
-GROUPS: Final[dict[Group, str]] = {
+CommandGroup = Literal["run", "look", "act", "study"]
+GROUPS: Final[dict[CommandGroup, str]] = {
     "run": "run training jobs",
     "look": "look at a manager",
     "act": "have a manager do something",
@@ -36,7 +36,7 @@ class Command(NamedTuple):
 
     name: str
     help: str
-    group: Group
+    group: CommandGroup
     module: str
     """Below `specon_manager.cli`, or of the lab: `lab:NAME`. Nothing else is loaded for it."""
     declare: str = "add_arguments"

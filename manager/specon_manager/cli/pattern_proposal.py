@@ -18,7 +18,7 @@ _LEAST: Final = 3
 _TRIED: Final = 5
 
 
-class Proposal(NamedTuple):
+class PatternProposal(NamedTuple):
     """A pattern that was tried on the lines, and what it finds."""
 
     pattern: str
@@ -27,7 +27,7 @@ class Proposal(NamedTuple):
     last: Sample
 
 
-def propose(lines: Sequence[bytes]) -> Proposal | None:
+def propose(lines: Sequence[bytes]) -> PatternProposal | None:
     """Return the pattern that finds most samples in these lines; None where no line comes again."""
     alike: dict[str, list[str]] = {}
     for line in lines:
@@ -39,7 +39,7 @@ def propose(lines: Sequence[bytes]) -> Proposal | None:
     return max(found, key=lambda one: one.samples, default=None)
 
 
-def _of(group: Sequence[str], lines: Sequence[bytes]) -> Proposal | None:
+def _of(group: Sequence[str], lines: Sequence[bytes]) -> PatternProposal | None:
     rows = [[match.group() for match in _NUMBER.finditer(text)] for text in group]
     columns = list(zip(*rows, strict=False))[:_MOST_NUMBERS]
     varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
@@ -84,10 +84,10 @@ def _pattern(text: str, value: int, step: int | None) -> str:
     return "".join(parts)
 
 
-def _try(pattern: str, lines: Sequence[bytes]) -> Proposal | None:
+def _try(pattern: str, lines: Sequence[bytes]) -> PatternProposal | None:
     try:
         reader = make_reader(REGULAR_EXPRESSION, FormatOptions(pattern=pattern))
     except ValueError:
         return None
     samples = [*reader.read(lines), *reader.finish()]
-    return Proposal(pattern, len(samples), samples[0], samples[-1]) if len(samples) >= _LEAST else None
+    return PatternProposal(pattern, len(samples), samples[0], samples[-1]) if len(samples) >= _LEAST else None

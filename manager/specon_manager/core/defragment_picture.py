@@ -15,11 +15,11 @@ from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import gang_move_objection, move_objection, resting, trains_as_one
 from specon_manager.policies.defragmentation.picture import (
-    Amount,
     Group,
     Picture,
     Unit,
     WaitingGang,
+    WholeAmount,
     amount_of,
     room_of,
 )
@@ -123,7 +123,7 @@ class Scene:
     def _free(self) -> Resources:
         return total([self._snapshot.room(node) for node in self._nodes])
 
-    def _rooms(self, job: str) -> tuple[Amount, ...]:
+    def _rooms(self, job: str) -> tuple[WholeAmount, ...]:
         """Return the free room of each node beside the room kept for others than this job."""
         snapshot, kept = self._snapshot, dict[str, list[Resources]]()
         for owner, claim in snapshot.claims.items():
@@ -149,7 +149,7 @@ class Scene:
 
 def _groups(members: Sequence[Replica]) -> tuple[Group, ...]:
     """Return the members by what they request: servers first, if they do not request the same."""
-    names: dict[Amount, list[str]] = {}
+    names: dict[WholeAmount, list[str]] = {}
     for member in members:
         names.setdefault(amount_of(member.requests), []).append(member.name)
     return tuple(Group(names=tuple(each), amount=amount) for amount, each in names.items())

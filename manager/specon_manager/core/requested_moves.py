@@ -28,7 +28,7 @@ from specon_manager.model.transactions import (
     TransactionState,
 )
 
-Move = Migrate | MigrateGang
+RequestedMove = Migrate | MigrateGang
 
 POLICY: Final = "request"
 PURPOSE: Final = "requested"
@@ -161,7 +161,7 @@ def _try(state: State, request: Request, now: float) -> Step:
 
 def judge_request(
     state: State, request: Request, now: float, *, may_yield: bool = True
-) -> tuple[Move | None, Objection | None]:
+) -> tuple[RequestedMove | None, Objection | None]:
     """Return the move that a request comes to now, or what stands in its way.
 
     `may_yield`: whether a replica that must leave its node, and has room nowhere, is saved where it is.
@@ -192,7 +192,7 @@ def _object_gone(state: State, request: Request) -> Objection | None:
 
 def _yielding(
     state: State, request: Request, snapshot: Snapshot, why: str
-) -> tuple[Move | None, Objection | None]:
+) -> tuple[RequestedMove | None, Objection | None]:
     """Return the move to where it is, which ends once the checkpoint is verified: then it may go."""
     replica = state.replicas[request.replica]
     job = state.jobs[replica.job]
@@ -209,7 +209,9 @@ def _yielding(
     return MigrateGang(job=job.name, placement=here, purpose=YIELDING, reason=reason), objection
 
 
-def _choose(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | None, Objection | None]:
+def _choose(
+    state: State, request: Request, snapshot: Snapshot
+) -> tuple[RequestedMove | None, Objection | None]:
     if not request.job:
         replica = state.replicas.get(request.replica)
         if replica is None:
@@ -233,7 +235,7 @@ def _choose(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | 
 
 def _of_one(
     state: State, request: Request, replica: Replica, target: str | None, snapshot: Snapshot
-) -> tuple[Move | None, Objection | None]:
+) -> tuple[RequestedMove | None, Objection | None]:
     if target is None:
         objection = objection_to_request(replica, None, snapshot, state)
         if objection is not None:
@@ -249,7 +251,7 @@ def _of_one(
 
 def _of_gang(
     state: State, request: Request, job: Job, snapshot: Snapshot
-) -> tuple[Move | None, Objection | None]:
+) -> tuple[RequestedMove | None, Objection | None]:
     """Return the move of a whole job: to the nodes that are named, or off those that it is on.
 
     Where one replica of it was named, that one goes to its target, or all that share its node leave it.

@@ -18,8 +18,8 @@ from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 
-Kind = Literal["quota", "room", "cooldown", "head", "starvation", "paused", "dry-run", "held-back"]
-KINDS: Final[tuple[Kind, ...]] = (
+WaitKind = Literal["quota", "room", "cooldown", "head", "starvation", "paused", "dry-run", "held-back"]
+KINDS: Final[tuple[WaitKind, ...]] = (
     "quota",
     "room",
     "cooldown",
@@ -32,7 +32,7 @@ KINDS: Final[tuple[Kind, ...]] = (
 """What a job may wait for: its queue's quota, room on nodes, the end of a pause after trouble, jobs before it
 in its queue, a job that has waited too long, the end of the manager's pause, a manager that orders something,
 and else whatever its policy waits for."""
-_OF_REFUSALS: Final[Mapping[Refusal, Kind]] = {
+_OF_REFUSALS: Final[Mapping[Refusal, WaitKind]] = {
     Refusal.QUOTA: "quota",
     Refusal.STARVATION: "starvation",
     Refusal.DRY_RUN: "dry-run",
@@ -56,7 +56,7 @@ class Waiting(Struct, frozen=True, kw_only=True, gc=False):
     overall: int
     """Of all jobs that wait."""
     since: float
-    kind: Kind
+    kind: WaitKind
     text: str
 
 
@@ -118,7 +118,9 @@ def waiting_jobs(state: State) -> list[Job]:
     return sorted(waits, key=lambda job: (job.order, job.name))
 
 
-def _why(state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "_Rooms") -> tuple[Kind, str]:
+def _why(
+    state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "_Rooms"
+) -> tuple[WaitKind, str]:
     """Return what stands in the way of the job first."""
     now = snapshot.now
     if state.pause is not None:

@@ -11,7 +11,7 @@ from specon_manager.model.resources import Resources, largest, total
 Parts = tuple[float, float, float]
 """Processors, memory and GPUs."""
 
-Amounts = dict[str, Resources]
+RoomByNode = dict[str, Resources]
 
 
 class Rooms:
@@ -41,14 +41,14 @@ class Rooms:
         self.ready: tuple[Node, ...] = tuple(
             node for _, node in sorted(nodes.items(), key=_natural) if node.ready
         )
-        self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
+        self.capacity: RoomByNode = {node.name: node.capacity for node in self.ready}
         self.largest: Resources = largest(set(self.capacity.values()))
         """The largest amount of each kind that one of them has."""
         self.total: Resources = total(list(self.capacity.values()))
         self.whole: dict[str, Parts] = {name: parts_of(each) for name, each in self.capacity.items()}
         """The capacity as three numbers."""
         self.rank: dict[str, int] = {name: number for number, name in enumerate(self.capacity)}
-        self.free: Amounts = {}
+        self.free: RoomByNode = {}
         self.parts: dict[str, Parts] = {}
         """The same as three numbers."""
         self.count: dict[str, int] = {}

@@ -9,7 +9,7 @@ from specon_manager.model.queues import Queue
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 """More than nothing, and finite: JSON, and so the journal, knows no infinity."""
-Pause = Annotated[float, Meta(ge=0, le=1e9)]
+PauseSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,9 +21,9 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """With this node as source or target."""
     moves_per_replica: Annotated[int, Meta(ge=0)] = 4
     """Moves in the life of a replica that ended an incarnation of it, also those that did not succeed."""
-    cooldown: Pause = 60.0
+    cooldown: PauseSeconds = 60.0
     """Seconds between two moves of one replica."""
-    retry_cooldown: Pause = 120.0
+    retry_cooldown: PauseSeconds = 120.0
     """Seconds after a move that did not succeed, doubled with each further one."""
     hang_restarts_per_job: Annotated[int, Meta(ge=0)] = 3
     """In its life, where its owner wants a job that hangs restarted; then it is only reported."""
@@ -36,7 +36,7 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds. Who was preempted when is forgotten when a manager on Kubernetes is started again."""
     changes_at_once: Annotated[int, Meta(ge=0)] = 16
     """Scalings and preemptions in flight in the whole cluster; admissions are not counted."""
-    change_cooldown: Pause = 60.0
+    change_cooldown: PauseSeconds = 60.0
     """Seconds between two scalings of one job that succeeded; after others it is `retry_cooldown`."""
 
 
@@ -51,7 +51,7 @@ class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far ahead a gain is counted where the remaining time of the replica is not known, seconds."""
     margin: Annotated[float, Meta(ge=0, le=1e9)] = 1.0
     """How many times its cost a move must gain."""
-    expected_downtime: Pause = 5.0
+    expected_downtime: PauseSeconds = 5.0
     """Cost of a move before any was measured, seconds (the paper's save and restore overhead)."""
     progressing_weight: Weight = 2.0
     """How much a second on a core counts of a job that is not said to be `watching` or `converged`."""
@@ -76,7 +76,7 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoint_age: Seconds = 10.0
     """How old a verified checkpoint may be when its replicas are told to end: the steps trained in that
     time are lost. Later, a new one is asked for first."""
-    pause: Pause = 30.0
+    pause: PauseSeconds = 30.0
     """For how long a trainer may be asked to pause after it has saved, until it is told to end."""
     verify: Seconds = 180.0
     """From the start of the new incarnation to a step after the checkpoint."""

@@ -19,7 +19,7 @@ from specon_sidecar.classify import Category
 _MANY: Final = 0.5
 """Where so large a part has changed it is quicker to look at every replica."""
 
-Moving = Mapping[str, Transaction]
+Movers = Mapping[str, Transaction]
 """The transaction in flight of each replica that is in one."""
 
 Settled = tuple[float, int, str, str]
@@ -42,7 +42,7 @@ class Survey:
         "replicas",
     )
 
-    def __init__(self, replicas: Mapping[str, Replica], moving: Moving, position: Positions) -> None:
+    def __init__(self, replicas: Mapping[str, Replica], moving: Movers, position: Positions) -> None:
         self.replicas = replicas
         self.moving = moving
         self.position = position
@@ -64,7 +64,7 @@ class Survey:
         """How many replicas of each job occupy nodes."""
 
     @classmethod
-    def of(cls, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
+    def of(cls, replicas: Mapping[str, Replica], moving: Movers) -> "Survey":
         """Look at every replica."""
         found = cls(replicas, moving, positions(replicas))
         found._take()
@@ -93,7 +93,7 @@ class Survey:
             self._among = {}
         return self._settled
 
-    def renewed(self, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
+    def renewed(self, replicas: Mapping[str, Replica], moving: Movers) -> "Survey":
         """Return the survey of these; quick where most are the same records as before."""
         if replicas is self.replicas and moving == self.moving:
             return self
@@ -179,7 +179,7 @@ class Survey:
             self.on_node[node] = tuple(there)
             self.census[node] = take_census([replicas[name] for name in there])
 
-    def _renew(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
+    def _renew(self, touched: Sequence[str], before: Mapping[str, Replica], former: Movers) -> None:
         """Count these again, as far as they differ from those records `before`."""
         self._settle_on_nodes(touched, before, former)
         now = [self.replicas[name] for name in touched if name in self.replicas]
@@ -212,7 +212,7 @@ class Survey:
                 requests=known.requests,
             )
 
-    def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
+    def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Movers) -> None:
         """Count the nodes again on which these are, or were."""
         replicas, moving, at = self.replicas, self.moving, self.position.__getitem__
         left, joined, recounted = dict[str, set[str]](), dict[str, list[str]](), set[str]()
@@ -240,7 +240,7 @@ class Survey:
                 self.census.pop(node, None)
 
 
-def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
+def survey_records(replicas: Mapping[str, Replica], moving: Movers) -> Survey:
     """Return the survey of these records: the last counts, renewed only where the records differ."""
     global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
     last = _last
@@ -251,7 +251,7 @@ def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
 _last: Survey | None = None
 
 
-def _settled_entry(replica: Replica | None, position: Positions, moving: Moving) -> Settled | None:
+def _settled_entry(replica: Replica | None, position: Positions, moving: Movers) -> Settled | None:
     """Return where a replica stands among those that have settled, None where it has not."""
     if replica is None or replica.phase is not Phase.RUNNING or replica.leaving is not None:
         return None
@@ -280,7 +280,7 @@ def _merge(entries: list[Settled], gone: Iterable[Settled], more: Iterable[Settl
     return found + entries[passed:]
 
 
-def _place(replica: Replica, moving: Moving) -> str | None:
+def _place(replica: Replica, moving: Movers) -> str | None:
     if moving:
         transaction = moving.get(replica.name)
         if transaction is not None and (node := transaction.wanted.get(replica.name)):

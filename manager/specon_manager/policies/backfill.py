@@ -34,9 +34,9 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
     return Gang(job, servers, workers, max(0, job.spec.fewest_workers - ended))
 
 
-Placed = tuple[Gang, dict[str, str]]
+PlacedGang = tuple[Gang, dict[str, str]]
 """The replicas to start, and where: node by replica."""
-Chosen = tuple[dict[str, str], str]
+PlacedForReason = tuple[dict[str, str], str]
 """Where it is to start, and why there."""
 
 
@@ -44,8 +44,8 @@ def fill(  # noqa: C901, PLR0917  (one pass over the queue, and what a policy ma
     waiting: Iterable[Queued],
     snapshot: Snapshot,
     idle: Idle,
-    strand: Callable[[Job, Sequence[Placed]], None],
-    choose: Callable[[Gang, Idle], Chosen | None] = lambda _gang, _idle: None,
+    strand: Callable[[Job, Sequence[PlacedGang]], None],
+    choose: Callable[[Gang, Idle], PlacedForReason | None] = lambda _gang, _idle: None,
     waits: Callable[[Gang, int], bool] = lambda _gang, _workers: False,
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
@@ -59,7 +59,7 @@ def fill(  # noqa: C901, PLR0917  (one pass over the queue, and what a policy ma
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
     left to wait, they take whatever else they can use.
     """
-    placed: list[Placed] = []
+    placed: list[PlacedGang] = []
     stranded: list[Job] = []
     too_much = list[tuple[Resources, int]]()
     reasons = dict[str, str | None]()

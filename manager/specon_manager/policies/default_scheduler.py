@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from specon_manager.model.actions import Admit, Preempt, Proposal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.resources import Resources
-from specon_manager.model.settings import Pause
+from specon_manager.model.settings import PauseSeconds
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import batches
@@ -37,7 +37,7 @@ class DefaultSchedulerSettings(Struct, frozen=True, kw_only=True, forbid_unknown
     """`fifo`: pods by job; `hashed`: at each attempt as if at random, since each has its own back-off."""
     blocking: bool = False
     """Whether a pod that has no room holds back those behind it."""
-    gang_timeout: Pause = 0.0
+    gang_timeout: PauseSeconds = 0.0
     """After how many seconds in part a gang is put back as a whole; 0: never."""
 
 

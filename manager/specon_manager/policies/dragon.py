@@ -14,7 +14,7 @@ from msgspec import Struct
 from specon_manager.model.actions import Proposal, ScaleIn
 from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import Resources, total
-from specon_manager.model.settings import Pause
+from specon_manager.model.settings import PauseSeconds
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, vacate
 from specon_manager.policies.gang_placement import place_on_one_node, request_of_all, spread
@@ -37,9 +37,9 @@ class DragonSettings(LocalitySettings, frozen=True, kw_only=True, forbid_unknown
 
     scaling: bool = True
     """Whether jobs are scaled; without it this is the paper's locality-aware scheduler."""
-    urgent_after: Pause = 120.0
+    urgent_after: PauseSeconds = 120.0
     """tau, the threshold of the scale-down alarm: after waiting longer a job is urgent, seconds."""
-    idle_for: Pause = 60.0
+    idle_for: PauseSeconds = 60.0
     """sigma, the threshold of the scale-up alarm: from the last start, scaling or preemption, seconds."""
     victim_order: Literal["surplus", "fifo"] = "surplus"
     """Who shrinks: each time the job with the most surplus by one worker, or one job after the other."""

@@ -13,7 +13,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.paces import ENOUGH, Pace, saving
 from specon_manager.model.resources import least_of
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.backfill import Chosen, Gang, gang_of
+from specon_manager.policies.backfill import Gang, PlacedForReason, gang_of
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
 from specon_manager.policies.preemption.queues import Queued
@@ -30,7 +30,7 @@ class ModelChoice:
     def __init__(self, snapshot: Snapshot, waiting: Sequence[Queued]) -> None:
         self._snapshot, self._waiting, self._searches = snapshot, waiting, 0
 
-    def choose(self, gang: Gang, idle: Idle) -> Chosen | None:
+    def choose(self, gang: Gang, idle: Idle) -> PlacedForReason | None:
         """Take room for a gang on the model that it is to have, and say why; None: no reason to choose."""
         paces = self._paces(gang.job)
         tiers = _tiers(paces)

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from specon_manager.model.actions import AdmitGang, Claim, Proposal
 from specon_manager.model.cluster import Job
+from specon_manager.model.settings import Seconds
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
@@ -32,8 +33,6 @@ from specon_manager.policies.reservation import Reservation, find_awaited_nodes
 from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.shares import Shares
 from specon_manager.policies.time_sharing import share_time
-
-Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from specon_manager.model.actions import Admit, AdmitGang, Claim, Proposal
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.backfill import Placed, gang_of
+from specon_manager.policies.backfill import PlacedGang, gang_of
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
@@ -36,7 +36,7 @@ class Reservation:
             return False
         return all(node in self._idle for _, node in claim.placement)
 
-    def keep(self, job: Job, placed: Sequence[Placed] = (), proposals: Sequence[Proposal] = ()) -> None:
+    def keep(self, job: Job, placed: Sequence[PlacedGang] = (), proposals: Sequence[Proposal] = ()) -> None:
         """Reserve room for a job that does not fit, if it starves and room is kept for nobody who does.
 
         What the call gives to others is known from `placed` and from its `proposals`.
@@ -82,7 +82,7 @@ class Reservation:
                     yield Claim(job=name, placement={}, reason=why)
                     break
 
-    def _reserve(self, job: Job, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> Claim | None:
+    def _reserve(self, job: Job, placed: Sequence[PlacedGang], proposals: Sequence[Proposal]) -> Claim | None:
         """Return a claim to the room that the job will have first, if those that run end as expected.
 
         None: not even an empty cluster would do.
@@ -122,7 +122,7 @@ class Reservation:
             return Claim(job=job.name, placement=placement, reason=why)
         return None
 
-    def _promise(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, str]:
+    def _promise(self, placed: Sequence[PlacedGang], proposals: Sequence[Proposal]) -> dict[str, str]:
         """Return what the call starts: node by replica."""
         found = dict[str, str]()
         for proposal in proposals:

@@ -65,7 +65,7 @@ class Stepped(Struct, frozen=True, kw_only=True):
     """How long `step` took."""
 
 
-Observer = Callable[[Stepped], None]
+StepObserver = Callable[[Stepped], None]
 
 
 class NotRecordedError(Exception):
@@ -95,7 +95,7 @@ class Controller:
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}
-        self.observers: list[Observer] = []
+        self.observers: list[StepObserver] = []
         self.ready = False
         self._ticked = float("-inf")
         self._tick_due = False

@@ -28,7 +28,7 @@ from specon_manager.runtime.journal_line import (
     Begin,
     Line,
     OtherVersionError,
-    Step,
+    StepLine,
     open_line,
     schema_of,
     seal_line,
@@ -226,7 +226,7 @@ class Journal:
     def append(self, now: float, event: Event, actions: Sequence[Action]) -> None:
         """Add one step; it is on disk only after `sync`."""
         self._last_at = now
-        self._append(Step(now=now, event=event, actions=tuple(actions)))
+        self._append(StepLine(now=now, event=event, actions=tuple(actions)))
 
     def flush(self) -> None:
         """Hand the appended lines to the operating system: they survive the manager, not the machine.

@@ -34,7 +34,7 @@ class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
     state: State
 
 
-class Step(Struct, frozen=True, kw_only=True, tag="step"):
+class StepLine(Struct, frozen=True, kw_only=True, tag="step"):
     """One call of `step`: its time, its event, and what it ordered."""
 
     now: float
@@ -42,7 +42,7 @@ class Step(Struct, frozen=True, kw_only=True, tag="step"):
     actions: tuple[Action, ...] = ()
 
 
-Line = Begin | Step
+Line = Begin | StepLine
 
 
 class BadLineError(Exception):

@@ -21,7 +21,7 @@ STEPS: Final = 5
 CHANGE: Final = 0.1
 """A speed that differs by less, relative to the one before, is unchanged."""
 _PATIENCE: Final = 30  # times the length of a measurement: then it is given up
-Part = Literal["moved", "source", "target"]
+MovedPart = Literal["moved", "source", "target"]
 
 
 class _Pace(Struct):
@@ -37,7 +37,7 @@ class _Pace(Struct):
 class _Expected(Struct, frozen=True):
     """A comparison whose second half is still to come."""
 
-    part: Part
+    part: MovedPart
     move: str
     before: float
     incarnation: str | None
@@ -59,7 +59,7 @@ class SpeedMetrics:
             for effect in ("helped", "hurt", "unchanged", "unknown"):
                 self._effects.labels(part, effect)
         self._paces: dict[str, _Pace] = {}
-        self._before: dict[str, dict[str, tuple[Part, float | None]]] = {}
+        self._before: dict[str, dict[str, tuple[MovedPart, float | None]]] = {}
         """By move in flight: the parts and speeds of the replicas that it touches."""
         self._expected: dict[str, _Expected] = {}
 
@@ -109,8 +109,8 @@ class SpeedMetrics:
         if len(self._paces) > len(state.replicas):
             self._paces = {name: pace for name, pace in self._paces.items() if name in state.replicas}
 
-    def _touch(self, move: Transaction, state: State) -> dict[str, tuple[Part, float | None]]:
-        touched: dict[str, tuple[Part, float | None]] = {}
+    def _touch(self, move: Transaction, state: State) -> dict[str, tuple[MovedPart, float | None]]:
+        touched: dict[str, tuple[MovedPart, float | None]] = {}
         before, after = move.before, move.after
         left = {node for name, node in before.items() if after.get(name) != node}
         joined = {node for name, node in after.items() if before.get(name) != node}
@@ -118,7 +118,7 @@ class SpeedMetrics:
             concerned = replica.name in before or replica.node in left | joined
             if replica.phase is not Phase.RUNNING or not concerned:
                 continue
-            part: Part = "source" if replica.node in left else "target"
+            part: MovedPart = "source" if replica.node in left else "target"
             pace = self._paces.get(replica.name)
             known = pace is not None and pace.incarnation == replica.incarnation
             speed = pace.speed if pace is not None and known else None

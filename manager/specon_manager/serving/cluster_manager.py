@@ -51,7 +51,7 @@ from specon_manager.runtime.page.listener import PageListener
 from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tls_buffers import use_small_tls_buffers
-from specon_manager.serving.cluster_term import Term, Work
+from specon_manager.serving.cluster_term import Term, TermTask
 from specon_manager.serving.leader_label import drop_label, keep_label
 from specon_manager.serving.serve_settings import ServeSettings
 
@@ -188,7 +188,7 @@ class ClusterManager:
             await asyncio.sleep(backoff.next())
 
     async def _lead(self) -> None:
-        beside: list[Work] = [self._rivals.watch]
+        beside: list[TermTask] = [self._rivals.watch]
         if self._settings.certificates == "self":
             beside.append(self._keep_certificates)
         if self._own_pod:

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 _FIRST_WORD: Final = 1
 _QUEUES_SECONDS: Final = 60.0
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+TermTask = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Term:
@@ -64,7 +64,7 @@ class Term:
         metrics: Metrics,
         paused: Callable[[], str | None] = lambda: None,
         changed: Callable[[], None] = lambda: None,
-        beside: tuple[Work, ...] = (),
+        beside: tuple[TermTask, ...] = (),
         local_queues: LocalQueues | None = None,
         wrote: Callable[[Resource, Object], None] = lambda _resource, _item: None,
     ) -> None:

@@ -25,7 +25,7 @@ from specon_manager.views.words import is_hung
 from specon_sidecar.classify import Category
 from specon_sidecar.counts import format_count, format_times
 
-Kind = Literal[
+FindingKind = Literal[
     "no-manager",
     "file",
     "paused",
@@ -49,7 +49,7 @@ Kind = Literal[
     "nothing-moves",
 ]
 """What can be wrong, the likeliest first."""
-_ORDER: Final[tuple[str, ...]] = Kind.__args__  # type: ignore[attr-defined]
+_ORDER: Final[tuple[str, ...]] = FindingKind.__args__  # type: ignore[attr-defined]
 _FIRST_REPORT: Final = 60.0
 _SILENT: Final = 180.0  # a TrainingProgress is written once a minute
 _UNKNOWN: Final = 300.0
@@ -79,7 +79,7 @@ _SIDECAR_LOG: Final = (
 class Finding(Struct, frozen=True, kw_only=True):
     """Something that is wrong, or that explains why nothing happens."""
 
-    kind: Kind
+    kind: FindingKind
     about: str
     """The job or replica, as people call it; empty: the manager."""
     what: str
@@ -320,7 +320,7 @@ def _asked_to_save(view: View, job: Job, replica: Replica) -> bool:
     return any(at is not None and seconds_since(at, view.now) > _FIRST_SAVE for at in asked)
 
 
-def _unread(reason: str) -> tuple[Kind, str, str]:
+def _unread(reason: str) -> tuple[FindingKind, str, str]:
     if _HELPER in reason:
         advice = "docs/how-to/frameworks.md, Why does nothing happen?; a log can be named beside it"
         return "helper-silent", "the trainer never reported through the helper", advice
@@ -331,7 +331,7 @@ def _unread(reason: str) -> tuple[Kind, str, str]:
     return "format-unknown", "nothing in its log is understood", advice
 
 
-def _stays(kind: Kind, label: str, lasts: float, told: tuple[str, ...]) -> Finding:
+def _stays(kind: FindingKind, label: str, lasts: float, told: tuple[str, ...]) -> Finding:
     advice = {
         "stays-unknown": "print the loss more often, or shorten the interval; a log that prints its "
         "number of steps is judged better",

@@ -7,7 +7,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.views.amounts import gain_text, steps_text, value_text
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.transactions import row_of, side_words
-from specon_manager.views.words import Word, word_for
+from specon_manager.views.words import ShownState, word_for
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
@@ -15,7 +15,7 @@ class JobRow(Struct, frozen=True, kw_only=True):
 
     label: str
     nodes: str
-    word: Word
+    word: ShownState
     metric: str | None
     value: str
     step: str

@@ -7,7 +7,7 @@ from msgspec import Struct
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Node
 from specon_manager.views.names import printable, replica_label
-from specon_manager.views.words import Word, word_for
+from specon_manager.views.words import ShownState, word_for
 
 
 class NodeRow(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class NodeRow(Struct, frozen=True, kw_only=True):
     """The model of its GPUs; empty where it has none, or nobody says."""
     coming: tuple[str, ...]
     """Whom a transaction brings."""
-    here: tuple[tuple[str, Word], ...]
+    here: tuple[tuple[str, ShownState], ...]
     """Who is there, each with the word that says most about it."""
 
 

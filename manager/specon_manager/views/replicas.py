@@ -110,10 +110,10 @@ class Top(Struct, frozen=True, kw_only=True):
     """How many replicas are not listed."""
 
 
-Key = Callable[[ReplicaRow], tuple[bool, float | int | str]]
+SortKey = Callable[[ReplicaRow], tuple[bool, float | int | str]]
 
 
-def _number(field: str) -> Key:
+def _number(field: str) -> SortKey:
     """Return the order by a number, the largest first; those without one come last."""
 
     def key(row: ReplicaRow) -> tuple[bool, float]:
@@ -123,7 +123,7 @@ def _number(field: str) -> Key:
     return key
 
 
-def _word(field: str) -> Key:
+def _word(field: str) -> SortKey:
     def key(row: ReplicaRow) -> tuple[bool, str]:
         value = getattr(row, field)
         return value is None, value or ""
@@ -137,7 +137,7 @@ def _by_category(row: ReplicaRow) -> tuple[bool, int]:
 
 
 _RANKS: Final = {str(category): rank for rank, category in enumerate(_URGENCY)}
-KEYS: Final[Mapping[str, Key]] = {
+KEYS: Final[Mapping[str, SortKey]] = {
     "category": _by_category,
     "name": _word("replica"),
     "loss": _number("loss"),

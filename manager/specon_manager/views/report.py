@@ -22,7 +22,7 @@ _HOUR: Final = 3600.0
 _MINUTE: Final = 60.0
 _LISTED: Final = 20
 
-Forecasts = Mapping[str, Mapping[str, float]]
+ForecastByJob = Mapping[str, Mapping[str, float]]
 """By transaction: how much more of a core each job was expected to get, when it was decided."""
 
 
@@ -59,7 +59,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def report_of(
-    view: View, rows: Iterable[TransactionRow], forecasts: Forecasts | None, *, where: str, since: float
+    view: View, rows: Iterable[TransactionRow], forecasts: ForecastByJob | None, *, where: str, since: float
 ) -> Report:
     """Return what ended from `since` on, seconds on the manager's clock, until the time of the view."""
     ended = [row for row in rows if row.ended_at is not None and _time(row.ended_at) >= since]
@@ -114,7 +114,7 @@ def _measure_freed(
 
 
 def _split_by_forecast(
-    rows: Sequence[TransactionRow], forecasts: Forecasts
+    rows: Sequence[TransactionRow], forecasts: ForecastByJob
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the jobs that were expected to get more in all, and those that were expected to get less."""
     total: dict[str, float] = {}

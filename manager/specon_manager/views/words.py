@@ -43,10 +43,10 @@ class Trouble(StrEnum):
     HUNG = "hung"
 
 
-Word = Category | Phase | Trouble
+ShownState = Category | Phase | Trouble
 
 
-def word_for(state: State, replica: Replica) -> Word:
+def word_for(state: State, replica: Replica) -> ShownState:
     """Return the word that says most about a replica: that it hangs, its category, or its phase."""
     if is_hung(state, replica):
         return Trouble.HUNG

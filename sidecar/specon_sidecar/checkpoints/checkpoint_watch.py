@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_sidecar.checkpoints.contents import UnreadableError
-from specon_sidecar.checkpoints.find import Finder, Fingerprint, Found, fingerprint, starts
+from specon_sidecar.checkpoints.find import Finder, Fingerprint, FoundSave, fingerprint, starts
 from specon_sidecar.checkpoints.table import (
     OWN_FILE,
     OWN_FOLDER,
@@ -181,7 +181,7 @@ class CheckpointWatch:
             return path.parent / self._marker.replace("{name}", path.name)
         return path / self._marker if path.is_dir() else path.parent / self._marker
 
-    def _is_complete(self, found: Found, unchanged: float) -> bool:
+    def _is_complete(self, found: FoundSave, unchanged: float) -> bool:
         path, renamed = Path(found.path), found.renamed
         if found.declared.tracker and not is_tracked(path, found.declared.tracker):
             return False

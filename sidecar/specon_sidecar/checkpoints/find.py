@@ -52,7 +52,7 @@ class Fingerprint(Struct, frozen=True):
     """The sum of these times: a clock that goes back leaves the newest as it was. -1: not known."""
 
 
-class Found(Struct, frozen=True):
+class FoundSave(Struct, frozen=True):
     """What has the shape of a checkpoint."""
 
     path: str
@@ -91,7 +91,7 @@ class Finder:
         self.unseen: list[str] = []
         """What could not be looked at the last time; of what lies there nothing is known."""
 
-    def find(self) -> Iterator[Found]:
+    def find(self) -> Iterator[FoundSave]:
         """Yield what has the shape of a checkpoint; raises OSError, TooManyEntriesError beyond the bounds.
 
         What cannot be read in the path does not hinder the rest.
@@ -112,11 +112,11 @@ class Finder:
         yield from self._in_folder(str(self._path), 0)
         self._sniffed = self._used
 
-    def _in_folder(self, folder: str, depth: int) -> list[Found]:
+    def _in_folder(self, folder: str, depth: int) -> list[FoundSave]:
         """Return the checkpoints in a folder, or the folder itself where it alone is one."""
         items = self._items(folder)
         names = {item.name for item in items}
-        folders, files = list[Found](), list[Found]()
+        folders, files = list[FoundSave](), list[FoundSave]()
         for item in items:
             if self._is_aside(item.name, item.path, names):
                 continue
@@ -143,7 +143,7 @@ class Finder:
         self.unseen.append(path)
         self._tell(f"{path}: {error.strerror or error}")
 
-    def _of_item(self, item: os.DirEntry[str], folder: str, depth: int) -> list[Found]:
+    def _of_item(self, item: os.DirEntry[str], folder: str, depth: int) -> list[FoundSave]:
         link = item.is_symlink()
         if link and self._is_second_name(item.path, folder):
             return []
@@ -152,7 +152,7 @@ class Finder:
         found = self._of_file(item, depth) if item.is_file() else None
         return [] if found is None else [found]
 
-    def _of_folder(self, item: os.DirEntry[str], depth: int, *, link: bool) -> list[Found]:
+    def _of_folder(self, item: os.DirEntry[str], depth: int, *, link: bool) -> list[FoundSave]:
         declared = self._folder_format(item)
         if declared is not None and declared.named:
             return _folder(item.path, declared)
@@ -185,14 +185,14 @@ class Finder:
             return os.path.lexists(f"{folder}/{marker.replace('{name}', name)}")
         return os.path.lexists(f"{path}/{marker}")
 
-    def _itself(self, folder: str, names: set[str], depth: int) -> list[Found]:
+    def _itself(self, folder: str, names: set[str], depth: int) -> list[FoundSave]:
         changed = Path(folder).stat().st_mtime_ns
         declared = self._by_names(f"{folder}/", changed, lambda: folder_format("-", list(names)))
         if declared is None or (not depth and "training_args.bin" in names):
             return []  # the model that a training ends with
         return _folder(folder, declared)
 
-    def _of_file(self, item: os.DirEntry[str], depth: int) -> Found | None:
+    def _of_file(self, item: os.DirEntry[str], depth: int) -> FoundSave | None:
         if len(item.name) > _MAX_NAME or len(item.path) > _MAX_PATH:
             return None
         status = item.stat()
@@ -261,7 +261,7 @@ class Finder:
         return os.path.realpath(path).rpartition("/")[0] == os.path.realpath(folder)
 
 
-def _says_step(found: Found) -> bool:
+def _says_step(found: FoundSave) -> bool:
     return may_be_own(found.path.rpartition("/")[2], deep=True)
 
 
@@ -274,15 +274,15 @@ def starts(path: Path, beginnings: tuple[bytes, ...]) -> bool:
         return False
 
 
-def _file(path: str, declared: CheckpointFormat, status: os.stat_result, link: os.stat_result) -> Found:
+def _file(path: str, declared: CheckpointFormat, status: os.stat_result, link: os.stat_result) -> FoundSave:
     fingerprint = Fingerprint(status.st_ino, 1, status.st_size, status.st_mtime_ns, status.st_mtime_ns)
-    return Found(path, declared, fingerprint, link.st_ctime_ns > link.st_mtime_ns)
+    return FoundSave(path, declared, fingerprint, link.st_ctime_ns > link.st_mtime_ns)
 
 
-def _folder(path: str, declared: CheckpointFormat) -> list[Found]:
+def _folder(path: str, declared: CheckpointFormat) -> list[FoundSave]:
     """Return the folder as the checkpoint found; nothing where it holds nothing."""
     found, renamed = _folder_fingerprint(path, Path(path).stat())
-    return [Found(path, declared, found, renamed)] if found.files else []
+    return [FoundSave(path, declared, found, renamed)] if found.files else []
 
 
 def fingerprint(path: Path) -> Fingerprint:

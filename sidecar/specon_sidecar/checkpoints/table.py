@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Kind = Literal["folder", "file"]
+WrittenAs = Literal["folder", "file"]
 
 _WORD: Final = r"(?:global_?steps?|steps?|iter(?:ation)?s?|checkpoints?|ch?kpt|snapshot|model|weights|state)"
 _STEP_WORD: Final = r"(?i:(?:global_?)?steps?|iter(?:ation)?s?)[=_.-]{0,2}(\d{1,18})(?!\d)"
@@ -61,7 +61,7 @@ class CheckpointFormat(Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    kind: Kind = "folder"
+    kind: WrittenAs = "folder"
     example: str
     """What a path of one looks like, for readers."""
     at: str = ".+"

@@ -29,7 +29,7 @@ _TEXT: Final = (".log", ".out", ".txt")
 _CONTROL: Final = bytes({*range(1, 32)} - {7, 8, 9, 10, 11, 12, 13, 27})
 _MOST_CONTROL: Final = 0.02  # a text log has fewer such bytes
 
-Kind = Literal["file", "events", "later"]
+SourceKind = Literal["file", "events", "later"]
 
 
 class Log(NamedTuple):
@@ -38,7 +38,7 @@ class Log(NamedTuple):
     The kind `later` is a directory that holds no log yet.
     """
 
-    kind: Kind
+    kind: SourceKind
     path: Path
     reason: str = "the path that was named"
     note: str | None = None

@@ -15,13 +15,13 @@ _READING: Final = (
     " specon classify advises which"
 )
 
-Kind = Literal["missing", "directory", "unreadable", "empty", "file", "events"]
+TroubleKind = Literal["missing", "directory", "unreadable", "empty", "file", "events"]
 
 
 class Sight(NamedTuple):
     """The state of the place of a log."""
 
-    kind: Kind
+    kind: TroubleKind
     path: str
     detail: str = ""
     """The obstacle, or the existing part of the path."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import Object
 
 _HEAD: Final = (
     "# Helm values",

@@ -5,13 +5,12 @@ from typing import Any, Final
 import msgspec
 
 from specon_manager import __version__
+from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.core.state import State
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.runtime.requests import MoveTold, MoveWanted, PauseTold, PauseWanted
 from specon_sidecar.wire import Acknowledgement, Instructions, Report, Resumable, Turns
-
-Object = dict[str, Any]
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 _RECORDS: Final = (

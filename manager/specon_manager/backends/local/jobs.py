@@ -23,7 +23,7 @@ from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 
-Name = Annotated[
+LocalName = Annotated[
     str,
     Meta(
         pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z",
@@ -31,7 +31,7 @@ Name = Annotated[
     ),
 ]
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+LocalSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 Workers = Annotated[int, Meta(ge=1, le=1000)]
 
@@ -51,7 +51,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     (`{world_size}`) how many those are, `{start}` the ordinal of this start of the replica.
     """
 
-    name: Name
+    name: LocalName
     command: Annotated[tuple[Text, ...], Meta(min_length=1)] | Text
     """The program and its arguments; a text is split like a shell would, and no shell runs."""
     environment: Mapping[str, str] = {}
@@ -79,7 +79,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     marker: Text | None = None
     verify: Text = "sampled"
     """How much of a checkpoint is read: `whole`, `sampled` or `sampled:SECONDS`."""
-    submit_at: Seconds = 0.0
+    submit_at: LocalSeconds = 0.0
     """Seconds after the begin of the run."""
     requests: Resources = NOTHING
     """What one worker reserves."""

@@ -8,13 +8,13 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.cli.begin.script import LONGEST, Script, read_script
-from specon_manager.cli.pattern_proposal import Proposal, propose
+from specon_manager.cli.pattern_proposal import PatternProposal, propose
 from specon_manager.cli.study.course import KeptSamples
 from specon_manager.cli.study.likeliest import FormatGuess, Names
 from specon_manager.cli.study.log_input import open_log
 from specon_manager.cli.study.reading import Reading
 from specon_manager.usage import UsageError
-from specon_sidecar.checkpoints.find import Finder, Found
+from specon_sidecar.checkpoints.find import Finder, FoundSave
 from specon_sidecar.event_files.event_reader import EventReader
 from specon_sidecar.following.log_choice import is_event_name
 from specon_sidecar.formats.parser import FormatOptions
@@ -45,7 +45,7 @@ class ReadLog(Struct, frozen=True, kw_only=True):
     """Whether its samples name steps, or whole epochs, which count as such."""
     readings: tuple[FormatGuess, ...] = ()
     """Where no format was recognised: what it could be."""
-    proposal: Proposal | None = None
+    proposal: PatternProposal | None = None
     """Where no number has a name: a pattern that finds samples."""
 
 
@@ -56,7 +56,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     scripts: tuple[tuple[str, Script], ...]
     """The likeliest that trains first."""
     log: ReadLog | None
-    checkpoints: tuple[Found, ...]
+    checkpoints: tuple[FoundSave, ...]
     """The newest first."""
     remarks: tuple[str, ...] = ()
     """The files not looked at."""
@@ -207,7 +207,7 @@ def _read(folder: Path, path: Path) -> ReadLog | None:
     )
 
 
-def _checkpoints(folder: Path, aside: set[Path], remarks: list[str]) -> tuple[Found, ...]:
+def _checkpoints(folder: Path, aside: set[Path], remarks: list[str]) -> tuple[FoundSave, ...]:
     finder = Finder(folder, marker=None, ignore=frozenset(aside), tell=remarks.append)
     try:
         found = [each for each in finder.find() if Path(each.path) != folder]

@@ -13,7 +13,7 @@ from specon_manager.model.actions import Migrate, MigrateGang
 from specon_manager.model.transactions import Kind, Transaction
 from specon_manager.runtime.journal import NAME, Recovered, read
 from specon_manager.runtime.journal_line import Begin
-from specon_manager.views.report import Forecasts
+from specon_manager.views.report import ForecastByJob
 from specon_manager.views.transactions import TransactionRow, row_of
 
 _OLDER = 3
@@ -24,7 +24,7 @@ class Told(Struct, frozen=True, kw_only=True):
     """What a journal tells."""
 
     rows: tuple[TransactionRow, ...]
-    forecasts: Forecasts
+    forecasts: ForecastByJob
     whole: bool
     """Whether it reaches back to the time that was asked for."""
     recovered: Recovered

@@ -22,7 +22,7 @@ _UNNAMED: Final = (
 )
 _CLUSTER_FLAGS: Final = ("kubeconfig", "context", "manager_namespace", "lease")
 
-Work = Callable[[Remote], Awaitable[int]]
+RemoteWork = Callable[[Remote], Awaitable[int]]
 
 
 def add_remote_arguments(
@@ -49,7 +49,7 @@ def add_remote_arguments(
     add_output(parser, outputs)
 
 
-def run_remote(arguments: argparse.Namespace, work: Work) -> int:
+def run_remote(arguments: argparse.Namespace, work: RemoteWork) -> int:
     """Do the work with the manager that the flags name; return its exit code, 1 where it was refused."""
 
     async def main() -> int:

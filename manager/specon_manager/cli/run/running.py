@@ -26,7 +26,7 @@ from specon_manager.cli.run.notices import Notices
 from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.policies.table import policy_named
-from specon_manager.runtime.controller import Controller, Observer, Stepped
+from specon_manager.runtime.controller import Controller, StepObserver, Stepped
 from specon_manager.runtime.state_directory import make_ours
 from specon_manager.serving.session import LocalSession, SessionOptions, open_session
 from specon_manager.usage import UsageError
@@ -165,7 +165,7 @@ async def _run(options: RunOptions) -> RunResult:
     )
 
 
-def _moving(mover: MoveOnce, controller: Controller) -> Observer:
+def _moving(mover: MoveOnce, controller: Controller) -> StepObserver:
     def observe(stepped: Stepped) -> None:
         for event in mover.look(stepped.after):
             controller.post(event)

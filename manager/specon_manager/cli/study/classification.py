@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
-from specon_manager.cli.pattern_proposal import Proposal
+from specon_manager.cli.pattern_proposal import PatternProposal
 from specon_manager.cli.study.course import Course, Mark, place
 from specon_manager.cli.study.likeliest import FormatGuess
 from specon_manager.views.names import printable
@@ -55,7 +55,7 @@ class Classification(Struct, frozen=True, kw_only=True):
     notes: Sequence[str] = ()
     readings: Sequence[FormatGuess] = ()
     """Where nothing was recognised: what it could be."""
-    proposal: Proposal | None = None
+    proposal: PatternProposal | None = None
     """Where nothing was recognised and no number has a name: a pattern that was tried."""
     examples: Sequence[bytes] = ()
     """Where nothing was recognised: some of its lines."""
@@ -283,7 +283,7 @@ def _at(sample: Sample | None, category: Category | None) -> dict[str, Any] | No
     return plain | {"name": sample.name, "category": category}
 
 
-def _proposal(proposal: Proposal) -> dict[str, Any]:
+def _proposal(proposal: PatternProposal) -> dict[str, Any]:
     first, last = _at(proposal.first, None), _at(proposal.last, None)
     return {"pattern": proposal.pattern, "samples": proposal.samples, "first": first, "last": last}
 

@@ -28,7 +28,7 @@ from specon_manager.model.transactions import (
     TransactionState,
 )
 
-Finding = tuple[Outcome, str]
+ReasonedOutcome = tuple[Outcome, str]
 """The result of the present state, and why in words."""
 
 _OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
@@ -135,7 +135,7 @@ def _note_landing(state: State, transaction: Transaction) -> Step:
     return state.with_transaction(changed), room_released(transaction, where, elsewhere)
 
 
-def _find(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+def _find(state: State, job: Job, transaction: Transaction, now: float) -> ReasonedOutcome | None:
     if not members.is_described(job, transaction):
         return Outcome.GIVEN_UP, "its description names other replicas by now"
     if transaction.state is TransactionState.COMING and (came := _came(state, transaction)) is not None:
@@ -155,7 +155,7 @@ def _find(state: State, job: Job, transaction: Transaction, now: float) -> Findi
     return _of_coming(state, job, transaction, now)
 
 
-def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
+def _over(state: State, job: Job, transaction: Transaction) -> ReasonedOutcome | None:
     """Return that the training is over, or about to be: then there is nothing left to change."""
     about = members.records(state, transaction)
     failed = any(each.phase is Phase.FAILED for each in about)
@@ -170,7 +170,7 @@ def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
     return (Outcome.FINISHED, "") if len(ended) == len(about) else (Outcome.GIVEN_UP, "it ends by itself")
 
 
-def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:
+def _of_asking(state: State, transaction: Transaction, now: float) -> ReasonedOutcome | None:
     """Return what of room and checkpoints there is; nothing has ended yet, as far as is known."""
     if (changed := _not_as_it_was(state, transaction)) is not None:
         return changed
@@ -209,7 +209,7 @@ def _apart(job: Job, transaction: Transaction) -> str:
     return f"they saved at different steps: {first} at {steps[first]}, {last} at {steps[last]}"
 
 
-def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
+def _not_as_it_was(state: State, transaction: Transaction) -> ReasonedOutcome | None:
     """Return what has ended, or was started again, of what ran when it began."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if not transaction.ending.keys().isdisjoint(gone):
@@ -222,7 +222,7 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
     return None
 
 
-def _note_late_end(state: State, transaction: Transaction) -> Finding:
+def _note_late_end(state: State, transaction: Transaction) -> ReasonedOutcome:
     """Return that an order to end was carried out that was believed lost: the rest follows it."""
     if apart := _apart(state.jobs[transaction.job], transaction):
         return Outcome.LOST, apart
@@ -230,7 +230,7 @@ def _note_late_end(state: State, transaction: Transaction) -> Finding:
     return (Outcome.SAVED, "") if still else _note_left(state, transaction)
 
 
-def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> ReasonedOutcome | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
         if not members.has_unwanted(state, transaction):
@@ -252,7 +252,7 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
     return Outcome.OVERDUE, ""
 
 
-def _note_left(state: State, transaction: Transaction) -> Finding:
+def _note_left(state: State, transaction: Transaction) -> ReasonedOutcome:
     """Return that all is gone; a replica that did not save at its end, as it had to, comes back.
 
     So does what has nowhere to go any more.
@@ -268,7 +268,7 @@ def _note_left(state: State, transaction: Transaction) -> Finding:
     return Outcome.LEFT, ""
 
 
-def _came(state: State, transaction: Transaction) -> Finding | None:
+def _came(state: State, transaction: Transaction) -> ReasonedOutcome | None:
     """Return that every wanted replica runs, or has run as far as it had to."""
     wanted = members.wanted_replicas(state, transaction)
     there = all(
@@ -278,7 +278,7 @@ def _came(state: State, transaction: Transaction) -> Finding | None:
     return (Outcome.CAME, "") if there and len(wanted) == len(transaction.wanted) else None
 
 
-def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> ReasonedOutcome | None:
     """Return whether wanted replicas are missing, or have not shown that they train."""
     wanted = members.wanted_replicas(state, transaction)
     if (node := members.node_lost(state, transaction)) is not None:

@@ -1,11 +1,11 @@
 """Whether the job that waits has room, and where: exact for one or two kinds of replicas."""
 
-from specon_manager.policies.defragmentation.picture import Amount, FreeAmounts, WaitingGang, minus
+from specon_manager.policies.defragmentation.picture import FreeAmounts, WaitingGang, WholeAmount, minus
 
 _Counts = tuple[int, ...]
 
 
-def slots(room: Amount, amount: Amount, most: int) -> int:
+def slots(room: WholeAmount, amount: WholeAmount, most: int) -> int:
     """Return how many of this amount the room holds, at most `most`."""
     count = most
     for free, asked in zip(room, amount, strict=True):

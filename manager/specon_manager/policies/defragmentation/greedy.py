@@ -15,11 +15,11 @@ from typing import Final
 from specon_manager.policies.defragmentation.fitting import fit_job, slots
 from specon_manager.policies.defragmentation.picture import (
     NOTHING,
-    Amount,
     Move,
     Picture,
     Unit,
     WaitingGang,
+    WholeAmount,
     holds,
     minus,
     plus,
@@ -28,7 +28,7 @@ from specon_manager.policies.defragmentation.picture import (
 
 MOST_MOVES: Final = 200
 """A plan of more is not looked for."""
-_Shape = tuple[Amount, frozenset[int] | None]
+_Shape = tuple[WholeAmount, frozenset[int] | None]
 """What leaves a node, and to which nodes it may go."""
 _Rank = tuple[int, int, int, int, int]
 _TARGETS: Final = 24
@@ -149,7 +149,7 @@ class _Search:
         here = [(unit, _on(unit, node)) for unit in self._on.get(node, ()) if unit.name not in self._moved]
         here = [each for each in here if any(a and b for a, b in zip(each[1], lacking, strict=True))]
         here.sort(key=lambda each: (each[0].price / _share(each[1], lacking), each[0].name))
-        chosen, freed, rooms = list[tuple[Unit, Amount, Move]](), NOTHING, dict[int, Amount]()
+        chosen, freed, rooms = list[tuple[Unit, WholeAmount, Move]](), NOTHING, dict[int, WholeAmount]()
         for unit, amount in here:
             if _covers(freed, lacking):
                 break
@@ -167,7 +167,7 @@ class _Search:
             return [single]
         return [move for _, _, move in chosen]
 
-    def _alone(self, here: list[tuple[Unit, Amount]], lacking: Amount, node: int) -> Move | None:
+    def _alone(self, here: list[tuple[Unit, WholeAmount]], lacking: WholeAmount, node: int) -> Move | None:
         """Return the cheapest move of one unit that is enough by itself."""
         for unit, amount in sorted(here, key=lambda each: (each[0].price, each[0].name)):
             if _covers(amount, lacking) and (move := self._away(unit, {node}, {})) is not None:
@@ -184,7 +184,7 @@ class _Search:
         move = self._away(unit, gains, {}) if gains else None
         return [] if move is None else [move]
 
-    def _away(self, unit: Unit, nodes: set[int], rooms: dict[int, Amount]) -> Move | None:
+    def _away(self, unit: Unit, nodes: set[int], rooms: dict[int, WholeAmount]) -> Move | None:
         """Return the move of what a unit has on these nodes to others; its room is taken from `rooms`."""
         trial, targets = dict(rooms), list[int]()
         for home, amount in zip(unit.homes, unit.amounts, strict=True):
@@ -202,7 +202,7 @@ class _Search:
         rooms.update(trial)
         return Move(unit=unit, targets=tuple(targets))
 
-    def _order(self, amount: Amount, allowed: frozenset[int] | None) -> list[int]:
+    def _order(self, amount: WholeAmount, allowed: frozenset[int] | None) -> list[int]:
         """Return the nodes with room for the amount: where the waiting job loses least, then the fullest."""
         key = (amount, allowed)
         if key not in self._ranked:
@@ -237,7 +237,7 @@ class _Search:
         self.moves += step.moves
         self._moved.update(move.unit.name for move in step.moves)
 
-    def _after(self, moves: Iterable[Move], nodes: Iterable[int]) -> dict[int, Amount]:
+    def _after(self, moves: Iterable[Move], nodes: Iterable[int]) -> dict[int, WholeAmount]:
         later = {node: self.rooms[node] for node in nodes}
         for move in moves:
             for node, amount in move.arrivals().items():
@@ -246,19 +246,19 @@ class _Search:
                 later[node] = plus(later.get(node, self.rooms[node]), amount)
         return later
 
-    def _count_held(self, node: int, room: Amount) -> int:
+    def _count_held(self, node: int, room: WholeAmount) -> int:
         return slots(room, self._asked, self._picture.waiting.most_on(node, self._group))
 
 
-def _first_group(waiting: WaitingGang, rooms: list[Amount]) -> dict[int, Amount] | None:
+def _first_group(waiting: WaitingGang, rooms: list[WholeAmount]) -> dict[int, WholeAmount] | None:
     """Return what the first of two groups takes on which nodes: where it costs the other least."""
     if len(waiting.groups) == 1:
         return {}
     first, second = waiting.groups
-    taken: dict[int, Amount] = {}
+    taken: dict[int, WholeAmount] = {}
     placed: dict[int, int] = {}
 
-    def loss(node: int) -> tuple[int, Amount, int]:
+    def loss(node: int) -> tuple[int, WholeAmount, int]:
         room = minus(rooms[node], taken.get(node, NOTHING))
         most = waiting.most_on(node, 1)
         lost = slots(room, second.amount, most) - slots(minus(room, first.amount), second.amount, most)
@@ -277,7 +277,7 @@ def _first_group(waiting: WaitingGang, rooms: list[Amount]) -> dict[int, Amount]
     return taken
 
 
-def _on(unit: Unit, node: int) -> Amount:
+def _on(unit: Unit, node: int) -> WholeAmount:
     """Return what the unit has on a node."""
     found = NOTHING
     for home, amount in zip(unit.homes, unit.amounts, strict=True):
@@ -286,10 +286,10 @@ def _on(unit: Unit, node: int) -> Amount:
     return found
 
 
-def _covers(freed: Amount, lacking: Amount) -> bool:
+def _covers(freed: WholeAmount, lacking: WholeAmount) -> bool:
     return all(has >= need for has, need in zip(freed, lacking, strict=True))
 
 
-def _share(amount: Amount, lacking: Amount) -> float:
+def _share(amount: WholeAmount, lacking: WholeAmount) -> float:
     """Return how much of the lacking room the amount is, each kind at most wholly."""
     return sum(min(has, need) / need for has, need in zip(amount, lacking, strict=True) if need > 0)

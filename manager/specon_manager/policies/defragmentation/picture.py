@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from specon_manager.model.resources import Resources
 
-Amount = tuple[int, int, int]
+WholeAmount = tuple[int, int, int]
 """Millionths of cores, bytes, and millionths of GPUs."""
-FreeAmounts = Sequence[Amount]
+FreeAmounts = Sequence[WholeAmount]
 """The free room of each node; less than nothing where more is kept for others than is free."""
 
-NOTHING: Final[Amount] = (0, 0, 0)
+NOTHING: Final[WholeAmount] = (0, 0, 0)
 _MILLION: Final = 1_000_000
 _ROUNDING: Final = 1e-4  # of a millionth: differences of fractions of cores are that far off
 
@@ -28,7 +28,7 @@ class Unit(Struct, frozen=True, kw_only=True):
     replicas: tuple[str, ...]
     homes: tuple[int, ...]
     """The node of each."""
-    amounts: tuple[Amount, ...]
+    amounts: tuple[WholeAmount, ...]
     """What each requests."""
     price: float
     """Weighted replica-seconds; more than nothing."""
@@ -49,7 +49,7 @@ class Group(Struct, frozen=True, kw_only=True):
     """Replicas of the job that waits which request the same."""
 
     names: tuple[str, ...]
-    amount: Amount
+    amount: WholeAmount
 
 
 class WaitingGang(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     """All that the search is about. Nodes are numbered."""
 
     nodes: tuple[str, ...]
-    rooms: tuple[Amount, ...]
+    rooms: tuple[WholeAmount, ...]
     units: tuple[Unit, ...]
     waiting: WaitingGang
 
@@ -84,11 +84,11 @@ class Move(Struct, frozen=True, kw_only=True):
     unit: Unit
     targets: tuple[int, ...]
 
-    def arrivals(self) -> dict[int, Amount]:
+    def arrivals(self) -> dict[int, WholeAmount]:
         """Return for how much room is needed on which nodes while the old room is still held."""
         return self._amounts(self.targets)
 
-    def departures(self) -> dict[int, Amount]:
+    def departures(self) -> dict[int, WholeAmount]:
         """Return how much becomes free on which nodes once it has moved."""
         return self._amounts(self.unit.homes)
 
@@ -102,8 +102,8 @@ class Move(Struct, frozen=True, kw_only=True):
         """How many replicas change their node."""
         return sum(home != target for home, target in zip(self.unit.homes, self.targets, strict=True))
 
-    def _amounts(self, where: Iterable[int]) -> dict[int, Amount]:
-        found: dict[int, Amount] = {}
+    def _amounts(self, where: Iterable[int]) -> dict[int, WholeAmount]:
+        found: dict[int, WholeAmount] = {}
         unit = self.unit
         for node, home, target, amount in zip(where, unit.homes, self.targets, unit.amounts, strict=True):
             if home != target:
@@ -111,7 +111,7 @@ class Move(Struct, frozen=True, kw_only=True):
         return found
 
 
-def room_of(free: Resources, kept: Iterable[Resources] = ()) -> Amount:
+def room_of(free: Resources, kept: Iterable[Resources] = ()) -> WholeAmount:
     """Return the free room less the room kept for others."""
     room = int(free.cpu * _MILLION + _ROUNDING), int(free.memory), int(free.gpu * _MILLION + _ROUNDING)
     for amount in kept:
@@ -119,22 +119,22 @@ def room_of(free: Resources, kept: Iterable[Resources] = ()) -> Amount:
     return room
 
 
-def amount_of(requests: Resources) -> Amount:
+def amount_of(requests: Resources) -> WholeAmount:
     """Return the requests."""
     return round(requests.cpu * _MILLION), round(requests.memory), round(requests.gpu * _MILLION)
 
 
-def plus(one: Amount, other: Amount) -> Amount:
+def plus(one: WholeAmount, other: WholeAmount) -> WholeAmount:
     """Return the sum."""
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
-def minus(one: Amount, other: Amount) -> Amount:
+def minus(one: WholeAmount, other: WholeAmount) -> WholeAmount:
     """Return the difference."""
     return one[0] - other[0], one[1] - other[1], one[2] - other[2]
 
 
-def holds(room: Amount, amount: Amount) -> bool:
+def holds(room: WholeAmount, amount: WholeAmount) -> bool:
     """Whether the amount fits; of a kind not asked for there may be less than nothing."""
     return (
         (amount[0] <= room[0] or amount[0] == 0)
@@ -143,7 +143,7 @@ def holds(room: Amount, amount: Amount) -> bool:
     )
 
 
-def rooms_after(rooms: FreeAmounts, *moves: Move) -> list[Amount] | None:
+def rooms_after(rooms: FreeAmounts, *moves: Move) -> list[WholeAmount] | None:
     """Return the rooms once the moves have ended one by one; None where one finds no room to begin with."""
     later = list(rooms)
     for move in moves:

@@ -14,7 +14,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.victims import (
     Candidate,
-    Shares,
+    SharesByCapacity,
     candidate_of,
     demand_of,
     gives_way_to_trials,
@@ -48,7 +48,7 @@ class Running:
         """Take what the call knows; jobs `apart` are left out."""
         self._snapshot, self._apart = snapshot, apart
         self._candidates: dict[str, Candidate | None] = {}
-        self._shares: Shares = {}
+        self._shares: SharesByCapacity = {}
         if _last is not None:
             _ = self._kept  # an old cache differs from the present records in more
 

@@ -15,7 +15,7 @@ from specon_manager.model.standing import preemption_objection
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
 
-Shares = dict[tuple[Resources, Resources], Resources]
+SharesByCapacity = dict[tuple[Resources, Resources], Resources]
 """Amounts as shares of others, as far as they are known: a cluster has few."""
 
 
@@ -59,12 +59,12 @@ def running_best_effort(snapshot: Snapshot) -> list[Candidate]:
     """Return the best-effort jobs that run, in the order of their submission."""
     jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
     jobs.sort(key=attrgetter("order"))
-    known: Shares = {}
+    known: SharesByCapacity = {}
     candidates = (candidate_of(job, snapshot, known) for job in jobs)
     return [candidate for candidate in candidates if candidate is not None]
 
 
-def candidate_of(job: Job, snapshot: Snapshot, known: Shares | None = None) -> Candidate | None:
+def candidate_of(job: Job, snapshot: Snapshot, known: SharesByCapacity | None = None) -> Candidate | None:
     """Return a job that occupies nodes as a candidate; None where it is a trial, or goes already."""
     if not gives_way_to_trials(job) or snapshot.about_to_end(job.spec.name):
         return None
@@ -73,7 +73,7 @@ def candidate_of(job: Job, snapshot: Snapshot, known: Shares | None = None) -> C
 
 
 def demand_of(
-    job: Job, snapshot: Snapshot, known: Shares
+    job: Job, snapshot: Snapshot, known: SharesByCapacity
 ) -> tuple[Resources, Sequence[tuple[str, Resources]]]:
     """Return `shares` and `frees` of a job as a candidate."""
     spec, ready = job.spec, snapshot.capacities
@@ -172,7 +172,7 @@ class Sequential:
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 
-def _shares(wanted: Resources, whole: Resources, known: Shares) -> Resources:
+def _shares(wanted: Resources, whole: Resources, known: SharesByCapacity) -> Resources:
     """Return the amounts as shares of a node; nothing where it has nothing."""
     found = known.get((wanted, whole))
     if found is None:

@@ -12,17 +12,19 @@ from aiohttp import web
 
 from specon_manager.backends.kube.admission.review import NoReviewError
 from specon_manager.backends.kube.admission.reviews import BusyError, Reviews, TooLargeError
-from specon_manager.backends.kube.admission.webhook import Observer
+from specon_manager.backends.kube.admission.webhook import ReviewObserver
 from specon_manager.backends.kube.transport.resources import Object
 
 _MOST_AT_ONCE: Final = 512
 _BODY_SECONDS: Final = 3.0
 
-Judge = Callable[[bytes], Awaitable[tuple[Object, str]]]
+ReviewJudge = Callable[[bytes], Awaitable[tuple[Object, str]]]
 """Returns the answer to the body of a review and the outcome; raises NoReviewError or TimeoutError."""
 
 
-def bounded_route(path: str, entry: str, judge: Judge, observer: Observer, *, max_bytes: int) -> web.RouteDef:
+def bounded_route(
+    path: str, entry: str, judge: ReviewJudge, observer: ReviewObserver, *, max_bytes: int
+) -> web.RouteDef:
     """Return the route of an entry, of whose outcomes the observer is told."""
     reviews, open_now = Reviews(), [0]
 

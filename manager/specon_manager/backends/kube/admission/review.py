@@ -26,7 +26,7 @@ from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.transport.reading import describe_error
 from specon_manager.backends.kube.transport.resources import Object
 
-Entry = Literal["inject", "gate"]
+ReviewEntry = Literal["inject", "gate"]
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 _INVALID: Final = 422
@@ -43,7 +43,7 @@ def review(
     request: Object,
     settings: InjectionSettings | None,
     pins: Mapping[str, str],
-    entry: Entry = "inject",
+    entry: ReviewEntry = "inject",
     arriving: Collection[str] = (),
 ) -> Object:
     """Return the answer to a review; without settings every pod passes unchanged.
@@ -84,7 +84,7 @@ def _answer(
     asked: Object,
     settings: InjectionSettings,
     pins: Mapping[str, str],
-    entry: Entry,
+    entry: ReviewEntry,
     arriving: Collection[str],
 ) -> Object:
     uid, pod = asked["uid"], asked.get("object")

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
-from specon_manager.backends.kube.admission.review import Entry, NoReviewError, review
+from specon_manager.backends.kube.admission.review import NoReviewError, ReviewEntry, review
 from specon_manager.backends.kube.transport.resources import Object
 
 MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
@@ -64,7 +64,7 @@ class Reviews:
         body: bytes,
         settings: InjectionSettings | None,
         pins: Mapping[str, str],
-        entry: Entry,
+        entry: ReviewEntry,
         arriving: Collection[str] = (),
     ) -> Object:
         """Return the answer to a review. Raises NoReviewError, TooLargeError and BusyError."""
@@ -90,7 +90,7 @@ def answered(
     body: bytes,
     settings: InjectionSettings | None,
     pins: Mapping[str, str],
-    entry: Entry,
+    entry: ReviewEntry,
     arriving: Collection[str] = (),
 ) -> Object:
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""

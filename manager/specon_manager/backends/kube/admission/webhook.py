@@ -10,15 +10,15 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
-from specon_manager.backends.kube.admission.review import Entry, NoReviewError
+from specon_manager.backends.kube.admission.review import NoReviewError, ReviewEntry
 from specon_manager.backends.kube.admission.reviews import BusyError, Reviews, TooLargeError
 from specon_manager.backends.kube.objects.annotation_keys import INJECT, QUEUE
 from specon_manager.backends.kube.transport.resources import Object
 
-Observer = Callable[[str, str], None]
+ReviewObserver = Callable[[str, str], None]
 """Told of each answer: the entry, and `allowed`, `patched`, `denied` or `unreadable`."""
 
-PATHS: Final[Mapping[Entry, str]] = {"inject": "/v1/admission/inject", "gate": "/v1/admission/gate"}
+PATHS: Final[Mapping[ReviewEntry, str]] = {"inject": "/v1/admission/inject", "gate": "/v1/admission/gate"}
 _BODY_SECONDS: Final = 10.0  # the API server gives up after 5
 _ASKED: Final = (
     f"'{INJECT}' in object.metadata.annotations && object.metadata.annotations['{INJECT}'] != 'false'"
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def webhook_routes(
     settings: Callable[[], InjectionSettings | None],
     pins: Callable[[], Mapping[str, str]],
-    observer: Observer | None = None,
+    observer: ReviewObserver | None = None,
     *,
     arriving: Callable[[], Collection[str]] = tuple,
     known: Callable[[], Awaitable[object]] | None = None,
@@ -45,7 +45,7 @@ def webhook_routes(
     """
     reviews = Reviews()
 
-    def handler(entry: Entry) -> Callable[[web.Request], Any]:
+    def handler(entry: ReviewEntry) -> Callable[[web.Request], Any]:
         async def answered(request: web.Request) -> web.Response:
             try:
                 async with asyncio.timeout(seconds):
@@ -123,7 +123,7 @@ def client_of(settings: WebhookSettings, ca_bundle: str | None, path: str) -> Ob
 
 
 def _webhook(
-    settings: WebhookSettings, ca_bundle: str | None, entry: Entry, condition: str, failure_policy: str
+    settings: WebhookSettings, ca_bundle: str | None, entry: ReviewEntry, condition: str, failure_policy: str
 ) -> Object:
     own = {
         "key": "kubernetes.io/metadata.name",
@@ -155,6 +155,6 @@ def _webhook(
     }
 
 
-def _tell(observer: Observer | None, entry: str, outcome: str) -> None:
+def _tell(observer: ReviewObserver | None, entry: str, outcome: str) -> None:
     if observer is not None:
         observer(entry, outcome)

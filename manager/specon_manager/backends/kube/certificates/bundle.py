@@ -30,7 +30,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 from msgspec.structs import replace
 
-Step = Literal["nothing", "everything", "next-authority", "adopt-next", "leaf", "drop-expired"]
+RotationStep = Literal["nothing", "everything", "next-authority", "adopt-next", "leaf", "drop-expired"]
 
 AUTHORITY_LIFE: Final = timedelta(days=5 * 365)
 LEAF_LIFE: Final = timedelta(days=90)
@@ -80,7 +80,7 @@ def make_bundle(names: Sequence[str], now: datetime) -> Bundle:
     return Bundle(certificate=certificate, key=key, authorities=(authority,), authority_key=authority_key)
 
 
-def next_step(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Step:
+def next_step(bundle: Bundle | None, names: Sequence[str], now: datetime) -> RotationStep:
     """Return the steps due at `now`; `everything` also where the authorities are no use."""
     if bundle is None:
         return "everything"
@@ -105,7 +105,7 @@ def next_step(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Ste
     return "drop-expired" if any(one.not_valid_after_utc <= now for one in older) else "nothing"
 
 
-def take_step(step: Step, bundle: Bundle | None, names: Sequence[str], now: datetime) -> Bundle:
+def take_step(step: RotationStep, bundle: Bundle | None, names: Sequence[str], now: datetime) -> Bundle:
     """Return the bundle after a step that `next_step` named. Raises CertificateError for an unfit bundle."""
     if bundle is None or step == "everything":
         return make_bundle(names, now)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from specon_manager.backends.kube.admission.bounded_route import bounded_route
 from specon_manager.backends.kube.admission.reviews import decode_body
-from specon_manager.backends.kube.admission.webhook import Observer, WebhookSettings, client_of
+from specon_manager.backends.kube.admission.webhook import ReviewObserver, WebhookSettings, client_of
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction, answered, read_eviction
 from specon_manager.backends.kube.transport.resources import Object
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 Answerer = Callable[[Eviction], Awaitable[Answer]]
 
 
-def eviction_routes(answer: Answerer, observer: Observer) -> list[web.RouteDef]:
+def eviction_routes(answer: Answerer, observer: ReviewObserver) -> list[web.RouteDef]:
     """Return the route. What cannot be answered in time, or is no review, is told so: then it passes."""
 
     async def judge(body: bytes) -> tuple[Object, str]:

@@ -13,7 +13,12 @@ from msgspec import Struct
 from specon_manager.backends.kube.kueue.peculiarity import peculiarity
 from specon_manager.backends.kube.objects.annotation_keys import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
-from specon_manager.backends.kube.objects.quantities import Amounts, amounts_of, quantity, requested_amounts
+from specon_manager.backends.kube.objects.quantities import (
+    AmountByResource,
+    amounts_of,
+    quantity,
+    requested_amounts,
+)
 from specon_manager.backends.kube.transport.resources import Object
 
 GATE: Final = "specon.io/checkpoint"
@@ -244,9 +249,9 @@ def _usage(admission: Mapping[str, Any]) -> dict[Share, float]:
     return usage
 
 
-def _requests(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Amounts:
+def _requests(spec: Mapping[str, Any], status: Mapping[str, Any]) -> AmountByResource:
     """Return what all pods ask for together, as Kueue has worked it out where it has said so."""
-    total: Amounts = {}
+    total: AmountByResource = {}
     told = mappings(status.get("resourceRequests"))
     for each in told:
         _add(total, amounts_of(each.get("resources")), 1)
@@ -258,7 +263,7 @@ def _requests(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Amounts:
     return total
 
 
-def _add(total: Amounts, amounts: Amounts, times: int) -> None:
+def _add(total: AmountByResource, amounts: AmountByResource, times: int) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0.0) + times * amount
 

@@ -27,7 +27,7 @@ from specon_manager.backends.kube.kueue.lookout import LocalQueues, Lookout
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.recorder import Recorder, reference
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, Object
+from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, Object, OwnerOf
 from specon_manager.core.state import State
 from specon_manager.model.events import Event, SaveRequested
 
@@ -38,8 +38,6 @@ _REST: Final = 9.0
 _ABSENT_SECONDS: Final = 60.0
 _MOST: Final = 50
 """Gates that are turned at one look."""
-
-OwnerOf = Callable[[str], Object | None]
 
 
 class Gatekeeper:

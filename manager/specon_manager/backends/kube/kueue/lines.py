@@ -13,7 +13,7 @@ from msgspec import Struct
 from specon_manager.backends.kube.kueue.facts import ClusterQueue, Share, Workload
 
 _SLACK: Final = 1e-6
-Left = dict[Share, float]
+AmountLeft = dict[Share, float]
 
 
 class Cohort(Struct, frozen=True):
@@ -34,8 +34,8 @@ def lines(
     workloads: Iterable[Workload], queues: Mapping[str, ClusterQueue], queue_of: Mapping[tuple[str, str], str]
 ) -> dict[str, Cohort]:
     """Return all lines by their names; `queue_of` has the ClusterQueue of each LocalQueue."""
-    own: dict[str, Left] = {}
-    shared: dict[str, Left] = {}
+    own: dict[str, AmountLeft] = {}
+    shared: dict[str, AmountLeft] = {}
     for queue in queues.values():
         own[queue.name] = {share: quota.nominal for share, quota in queue.quotas.items()}
         _take(
@@ -68,9 +68,11 @@ def lines(
     return {name: Cohort(frozenset(wanted[name]), exceeded[name]) for name in shared}
 
 
-def _fitting(requests: Mapping[str, float], queue: ClusterQueue, own: Left, shared: Left) -> Left | None:
+def _fitting(
+    requests: Mapping[str, float], queue: ClusterQueue, own: AmountLeft, shared: AmountLeft
+) -> AmountLeft | None:
     """Return the free quota that a Workload would take, by the first flavors that fit; None: none fit."""
-    taken: Left = {}
+    taken: AmountLeft = {}
     for covered, flavors in queue.groups:
         asked = {resource: amount for resource, amount in requests.items() if resource in covered}
         for flavor in flavors if asked else ():
@@ -87,6 +89,6 @@ def _fitting(requests: Mapping[str, float], queue: ClusterQueue, own: Left, shar
     return taken
 
 
-def _take(left: Left, amounts: Mapping[Share, float]) -> None:
+def _take(left: AmountLeft, amounts: Mapping[Share, float]) -> None:
     for share, amount in amounts.items():
         left[share] = left.get(share, 0.0) - amount

@@ -20,7 +20,7 @@ from specon_manager.backends.kube.transport.resources import (
     KUEUE_WORKLOADS,
 )
 
-Key = tuple[str, str]
+WorkloadKey = tuple[str, str]
 
 
 class LocalQueues:
@@ -55,7 +55,7 @@ class Lookout:
             api, KUEUE_CLUSTER_QUEUES, slim=cluster_queue_facts, changed=self._queue_changed
         )
         self._by_name: dict[str, ClusterQueue] = {}
-        self._gated: set[Key] = set()
+        self._gated: set[WorkloadKey] = set()
         self._known: Mapping[str, tuple[Workload, ...]] | None = None
         """Whose end each waits for, while nothing has changed since that was worked out."""
 

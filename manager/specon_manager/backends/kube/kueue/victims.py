@@ -63,7 +63,7 @@ def victims(
     return tuple(plan.chosen(plan.candidates(now)))
 
 
-Candidate = tuple[Workload, bool]
+RankedWorkload = tuple[Workload, bool]
 """A candidate, and whether it may go while the preemptor's ClusterQueue borrows."""
 
 
@@ -96,21 +96,21 @@ class _Plan:
             share for share in self._wanted if not self._fits((share,), borrowing=False)
         )
 
-    def chosen(self, candidates: Collection[Candidate]) -> list[Workload]:
+    def chosen(self, candidates: Collection[RankedWorkload]) -> list[Workload]:
         """Return whom the first attempt that succeeds ends; none where none does."""
         tries = (self._targets(candidates, borrowing=each) for each in self._attempts(candidates))
         return next((found for found in tries if found), [])
 
-    def _attempts(self, candidates: Collection[Candidate]) -> tuple[bool, ...]:
+    def _attempts(self, candidates: Collection[RankedWorkload]) -> tuple[bool, ...]:
         """Return whether to try with borrowing, in the order of the attempts."""
         others = any(each.cluster_queue != self._queue.name for each, _ in candidates)
         if not others or not (self._queue.borrows or self._below_nominal()):
             return (True,)
         return (True, False) if self._queue.borrows or self._within_nominal() else (False, True)
 
-    def candidates(self, now: float) -> list[Candidate]:
+    def candidates(self, now: float) -> list[RankedWorkload]:
         """Return who may go, those first who would go first."""
-        found = list[Candidate]()
+        found = list[RankedWorkload]()
         for each in self._admitted:
             if self._lacking.isdisjoint(each.usage):
                 continue
@@ -121,7 +121,7 @@ class _Plan:
                 found.append((each, self._within_nominal() or self._while_borrowing(each)))
         return sorted(found, key=lambda each: order_of(each[0], self._queue.name, now))
 
-    def _targets(self, candidates: Iterable[Candidate], *, borrowing: bool) -> list[Workload]:
+    def _targets(self, candidates: Iterable[RankedWorkload], *, borrowing: bool) -> list[Workload]:
         """Return the fewest of them, by Kueue's rule, whose end lets the preemptor fit; none: it cannot."""
         gone = list[Workload]()
         for each, may_borrow in candidates:

@@ -15,7 +15,7 @@ from aiohttp import web
 from specon_manager.backends.kube.admission.bounded_route import bounded_route
 from specon_manager.backends.kube.admission.review import read_request
 from specon_manager.backends.kube.admission.reviews import decode_body
-from specon_manager.backends.kube.admission.webhook import Observer, WebhookSettings, client_of
+from specon_manager.backends.kube.admission.webhook import ReviewObserver, WebhookSettings, client_of
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.facts import GATE
 from specon_manager.backends.kube.kueue.lookout import LocalQueues
@@ -34,7 +34,7 @@ def gate_routes(
     settings: PreemptionGateSettings,
     local_queues: LocalQueues,
     led: Callable[[], bool],
-    observer: Observer,
+    observer: ReviewObserver,
 ) -> list[web.RouteDef]:
     """Return the route. While nobody leads no gate is given: nobody would open it."""
 

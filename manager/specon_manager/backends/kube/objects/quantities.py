@@ -13,7 +13,7 @@ from typing import Any, Final
 from specon_manager.backends.kube.objects.fields import mappings
 from specon_manager.model.resources import Resources
 
-Amounts = dict[str, float]
+AmountByResource = dict[str, float]
 """Amounts by resource name: `cpu` in cores, everything else in its own unit."""
 
 _QUANTITY: Final = re.compile(r"([+-]?[0-9]*\.?[0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")
@@ -52,9 +52,9 @@ def quantity(text: str) -> float:
     return number * _SCALES.get(match[2] or "", 1.0)
 
 
-def amounts_of(listed: object) -> Amounts:
+def amounts_of(listed: object) -> AmountByResource:
     """Return the amounts of a resource list; a text that is no quantity counts as nothing."""
-    amounts: Amounts = {}
+    amounts: AmountByResource = {}
     for name, given in listed.items() if isinstance(listed, dict) else ():
         try:
             amounts[name] = max(0.0, quantity(str(given)))
@@ -63,18 +63,18 @@ def amounts_of(listed: object) -> Amounts:
     return amounts
 
 
-def requested_amounts(spec: Mapping[str, Any]) -> Amounts:
+def requested_amounts(spec: Mapping[str, Any]) -> AmountByResource:
     """Return what a pod with this specification reserves on its node, by resource name.
 
     The containers and native sidecars run together; an init container runs beside the native sidecars
     listed before it; of the two the larger counts, and the overhead of the runtime class comes on top. A
     request on the level of the pod replaces the sum of its containers.
     """
-    together: Amounts = {}
+    together: AmountByResource = {}
     for container in mappings(spec.get("containers")):
         together = _sum(together, _requests_of(container))
-    sidecars: Amounts = {}
-    largest: Amounts = {}
+    sidecars: AmountByResource = {}
+    largest: AmountByResource = {}
     for container in mappings(spec.get("initContainers")):
         asked = _requests_of(container)
         if container.get("restartPolicy") == "Always":
@@ -109,7 +109,7 @@ def format_quantities(amounts: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def _requests_of(container: Mapping[str, Any]) -> Amounts:
+def _requests_of(container: Mapping[str, Any]) -> AmountByResource:
     """Return the requests of a container; where only a limit is given, the API server requests that."""
     resources = container.get("resources")
     if not isinstance(resources, dict):
@@ -117,9 +117,9 @@ def _requests_of(container: Mapping[str, Any]) -> Amounts:
     return amounts_of(resources.get("limits")) | amounts_of(resources.get("requests"))
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
+def _sum(one: AmountByResource, other: AmountByResource) -> AmountByResource:
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
 
 
-def _most(one: Amounts, other: Amounts) -> Amounts:
+def _most(one: AmountByResource, other: AmountByResource) -> AmountByResource:
     return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from specon_manager.backends.kube.records.decoding import cut_text, moment
-from specon_manager.backends.kube.records.records import Part, Text
+from specon_manager.backends.kube.records.records import Part, RecordedText
 from specon_manager.model.expected_start import ExpectedStart
 
 _PART: Final = 0.2
@@ -20,7 +20,7 @@ class ExpectedStartStatus(Part, frozen=True):
     earliest: datetime | None = None
     latest: datetime | None = None
     """Between these two in 90 of 100; the earliest alone where no more is known."""
-    reason: Text | None = None
+    reason: RecordedText | None = None
     """Why it is not known."""
 
 

@@ -23,12 +23,12 @@ from specon_manager.backends.kube.records.job_text import JobText, read_text, te
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
 from specon_manager.backends.kube.records.placements import unpack_names
 from specon_manager.backends.kube.records.records import (
-    Amount,
     Count,
-    NodeName,
     Part,
+    RecordedAmount,
+    RecordedNode,
+    RecordedText,
     SmallCount,
-    Text,
     averages_of,
     is_job,
     metadata_of,
@@ -66,8 +66,8 @@ class ChangeStatus(Part, frozen=True):
     id: Id | None = None
     kind: ChangeKind | None = None
     state: ChangeState | None = None
-    reason: Text | None = None
-    note: Text | None = None
+    reason: RecordedText | None = None
+    note: RecordedText | None = None
     attempt: Annotated[int, Meta(ge=1, le=2)] | None = None
 
 
@@ -77,9 +77,9 @@ class LastChange(Part, frozen=True):
     id: Id | None = None
     kind: ChangeKind | None = None
     state: ChangeState | None = None
-    reason: Text | None = None
-    note: Text | None = None
-    downtime_seconds: Amount | None = None
+    reason: RecordedText | None = None
+    note: RecordedText | None = None
+    downtime_seconds: RecordedAmount | None = None
     steps_lost: Count | None = None
     ended_at: datetime | None = None
 
@@ -96,18 +96,18 @@ class TrainingJobStatus(Part, frozen=True):
 
     phase: JobPhase | None = None
     position: SmallCount | None = None
-    waiting_for: Text | None = None
+    waiting_for: RecordedText | None = None
     expected_start: ExpectedStartStatus | None = None
     since: datetime | None = None
     workers: SmallCount | None = None
     nodes: Annotated[str, Meta(max_length=_NODES)] | None = None
-    not_moved: Text | None = None
+    not_moved: RecordedText | None = None
     preemptions: SmallCount | None = None
     change: ChangeStatus | None = None
     pins: tuple[Pin, ...] | None = None
     record: str | None = None
     last_change: LastChange | None = None
-    manager: NodeName | None = None
+    manager: RecordedNode | None = None
     updated_at: datetime | None = None
 
 

@@ -13,8 +13,8 @@ from specon_manager.backends.kube.records.placements import pack_names
 from specon_manager.backends.kube.records.records import Averages
 from specon_manager.backends.kube.records.transaction_text import (
     RECORD_CHARACTERS,
-    Names,
     Placed,
+    RecordedNames,
     Short,
     to_placed,
 )
@@ -25,14 +25,14 @@ from specon_manager.model.transactions import Transaction
 
 REMEMBERED: Final = 20
 """How many transactions of a job that ended are kept with it."""
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+RecordedSeconds = Annotated[float, Meta(ge=0, le=1e12)]
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the manager last knew of a job's description; its owner tells again what it is."""
 
-    replicas: Names
+    replicas: RecordedNames
     workers: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     min_workers: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     present: Number | None = None
@@ -59,20 +59,20 @@ class JobText(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of one job; the names are those of version 0.1, which reads it after a rollback."""
 
     order: Number
-    submitted_at: Seconds
-    queued_at: Seconds = 0.0
-    admitted_at: Seconds | None = None
-    ended_at: Seconds | None = None
-    trains_since: Seconds | None = None
-    attained_seconds: Seconds = 0.0
+    submitted_at: RecordedSeconds
+    queued_at: RecordedSeconds = 0.0
+    admitted_at: RecordedSeconds | None = None
+    ended_at: RecordedSeconds | None = None
+    trains_since: RecordedSeconds | None = None
+    attained_seconds: RecordedSeconds = 0.0
     preemptions: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     hang_restarts: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    preempted_at: Annotated[tuple[Seconds, ...], Meta(max_length=PREEMPTIONS_REMEMBERED)] = ()
+    preempted_at: Annotated[tuple[RecordedSeconds, ...], Meta(max_length=PREEMPTIONS_REMEMBERED)] = ()
     """When the last few of these were, oldest first: so many within an hour are allowed."""
     admitted: bool = False
     changes: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     """How many did not succeed since the last that did."""
-    cooldown_until: Seconds = 0.0
+    cooldown_until: RecordedSeconds = 0.0
     changes_ever: Number = 0
     """How many transactions were begun of all jobs."""
     described: Described

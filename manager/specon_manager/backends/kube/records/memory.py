@@ -18,7 +18,7 @@ from specon_manager.backends.kube.records.progress_writer import ProgressWriter
 from specon_manager.backends.kube.records.queued import QueuedRequests
 from specon_manager.backends.kube.records.record_writer import RecordWriter
 from specon_manager.backends.kube.records.restore import Restored, restore
-from specon_manager.backends.kube.records.training_jobs import OwnerOf, StartOf, TrainingJobs
+from specon_manager.backends.kube.records.training_jobs import ForecastOf, TrainingJobs
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -28,6 +28,7 @@ from specon_manager.backends.kube.transport.resources import (
     TRAINING_JOBS,
     TRAINING_PROGRESSES,
     Object,
+    OwnerOf,
     Resource,
 )
 from specon_manager.core.state import State
@@ -70,7 +71,7 @@ class ClusterMemory:
         pod_of: Callable[[str], str | None] = lambda _: None,
         owner_of: OwnerOf = lambda _: None,
         waits: Waits | None = None,
-        start_of: StartOf = lambda _job, _now: None,
+        start_of: ForecastOf = lambda _job, _now: None,
         namespaces: Collection[str] = (),
         progress_seconds: float = 60.0,
         writes_per_second: float = 20.0,

@@ -14,14 +14,14 @@ from specon_manager.backends.kube.objects.names import migration_name
 from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.external import REFUSED, MoveState, move_state
 from specon_manager.backends.kube.records.records import (
-    Amount,
     Averages,
     CheckpointStatus,
     Count,
-    NodeName,
     Part,
+    RecordedAmount,
+    RecordedNode,
+    RecordedText,
     ReplicaRecord,
-    Text,
     Uid,
     averages_of,
     checkpoint_status,
@@ -53,14 +53,14 @@ class MigrationStatus(Part, frozen=True):
     replica: Annotated[str, Meta(max_length=600)] | None = None
     job: Annotated[str, Meta(max_length=512)] | None = None
     """Where all of a job moves, which: its TrainingJob is the record then, and this tells of it."""
-    source: NodeName | None = None
-    target: NodeName | None = None
-    destination: NodeName | None = None
-    destination_hostname: NodeName | None = None
+    source: RecordedNode | None = None
+    target: RecordedNode | None = None
+    destination: RecordedNode | None = None
+    destination_hostname: RecordedNode | None = None
     policy: Annotated[str, Meta(max_length=64)] | None = None
     purpose: Annotated[str, Meta(max_length=64)] | None = None
-    reason: Text | None = None
-    message: Text | None = None
+    reason: RecordedText | None = None
+    message: RecordedText | None = None
     attempt: Annotated[int, Meta(ge=1, le=2)] | None = None
     incarnation: Uid | None = None
     checkpoint: CheckpointStatus | None = None
@@ -74,13 +74,13 @@ class MigrationStatus(Part, frozen=True):
     last_step_at: datetime | None = None
     first_step: Count | None = None
     resumed_from: Count | None = None
-    downtime_seconds: Amount | None = None
+    downtime_seconds: RecordedAmount | None = None
     steps_lost: Count | None = None
     record: ReplicaRecord | None = None
     averages: Averages | None = None
     manifest: Annotated[str, Meta(max_length=MANIFEST_BYTES)] | None = None
     transaction: Annotated[str, Meta(max_length=RECORD_CHARACTERS)] | None = None
-    manager: NodeName | None = None
+    manager: RecordedNode | None = None
     updated_at: datetime | None = None
 
 

@@ -16,12 +16,12 @@ from specon_manager.backends.kube.records.decoding import (
     seconds_of,
 )
 from specon_manager.backends.kube.records.records import (
-    Amount,
     CheckpointStatus,
     Count,
-    NodeName,
+    RecordedAmount,
+    RecordedNode,
+    RecordedText,
     ReplicaRecord,
-    Text,
     checkpoint_of,
     checkpoint_status,
     is_replica,
@@ -45,21 +45,21 @@ class ProgressStatus(ReplicaRecord, frozen=True):
 
     category: Category | None = None
     since: datetime | None = None
-    reason: Text | None = None
-    message: Text | None = None
+    reason: RecordedText | None = None
+    message: RecordedText | None = None
     metric: Annotated[str, Meta(max_length=512)] | None = None
     loss: float | None = None
     step: Count | None = None
     step_at: datetime | None = None
     total_steps: Count | None = None
-    gain: Amount | None = None
+    gain: RecordedAmount | None = None
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
-    cpu_seconds_per_step: Amount | None = None
-    pod: NodeName | None = None
+    cpu_seconds_per_step: RecordedAmount | None = None
+    pod: RecordedNode | None = None
     checkpoint: CheckpointStatus | None = None
     hung_since: datetime | None = None
-    step_seconds: Amount | None = None
+    step_seconds: RecordedAmount | None = None
     processes: Annotated[str, Meta(max_length=512)] | None = None
     reported_at: datetime | None = None
     ended_at: datetime | None = None

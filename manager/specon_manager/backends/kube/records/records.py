@@ -28,12 +28,12 @@ _JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a
 _REPLICA: Final = re.compile(
     r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?/(worker|ps)/(0|[1-9][0-9]{0,5})"
 )
-NodeName = Annotated[str, Meta(max_length=253)]
+RecordedNode = Annotated[str, Meta(max_length=253)]
 Uid = Annotated[str, Meta(min_length=1, max_length=128)]
-Text = Annotated[str, Meta(max_length=1024)]
+RecordedText = Annotated[str, Meta(max_length=1024)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 SmallCount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Amount = Annotated[float, Meta(ge=0, le=1e18)]
+RecordedAmount = Annotated[float, Meta(ge=0, le=1e18)]
 Purposes = Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=_PURPOSES)]
 
 
@@ -55,7 +55,7 @@ class ReplicaRecord(Part, frozen=True):
     """What a Migration keeps of its replica: the TrainingProgress is written a little later."""
 
     phase: Phase | None = None
-    node: NodeName | None = None
+    node: RecordedNode | None = None
     incarnation: Uid | None = None
     former_incarnation: Uid | None = None
     starts: SmallCount | None = None
@@ -63,7 +63,7 @@ class ReplicaRecord(Part, frozen=True):
     moves: SmallCount | None = None
     failed_moves: SmallCount | None = None
     disrupted: SmallCount | None = None
-    unproven: Text | None = None
+    unproven: RecordedText | None = None
     moved_for: Purposes | None = None
     cooldown_until: datetime | None = None
 
@@ -72,8 +72,8 @@ class Averages(Part, frozen=True):
     """What moves cost on average, up to and including one."""
 
     moves: SmallCount = 0
-    downtime_seconds: Amount = 0.0
-    steps_lost: Amount = 0.0
+    downtime_seconds: RecordedAmount = 0.0
+    steps_lost: RecordedAmount = 0.0
 
 
 def averages_of(measured: Measured) -> Averages:

@@ -32,7 +32,7 @@ from specon_manager.backends.kube.records.records import status_of
 from specon_manager.backends.kube.records.restored_jobs import UNSEEN
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.rate import Rate
-from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
+from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object, OwnerOf
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job
@@ -47,10 +47,8 @@ _SLOW: Final = 10.0
 """So many times longer than for positions is waited with what nobody reads."""
 _LONGEST_PAUSE: Final = 300.0
 
-StartOf = Callable[[str, float], ExpectedStart | None]
+ForecastOf = Callable[[str, float], ExpectedStart | None]
 """When a job is expected to start, in seconds from a moment; None where nobody has asked."""
-OwnerOf = Callable[[str], Object | None]
-"""Reference to the owner of a job, None while it is not known."""
 
 
 class _Told:
@@ -82,7 +80,7 @@ class TrainingJobs:
         holds: Callable[[], bool],
         owner_of: OwnerOf,
         waits: Waits,
-        start_of: StartOf,
+        start_of: ForecastOf,
         seconds: float,
         rate: Rate,
         rng: random.Random,

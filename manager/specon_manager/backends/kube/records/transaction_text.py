@@ -25,7 +25,7 @@ from specon_sidecar.counts import format_count
 
 RECORD_CHARACTERS: Final = 64 * 1024
 Short = Annotated[str, Meta(max_length=256)]
-Names = Annotated[str, Meta(max_length=RECORD_CHARACTERS)]
+RecordedNames = Annotated[str, Meta(max_length=RECORD_CHARACTERS)]
 
 _PHASES: Final = (
     Phase.PENDING,
@@ -59,9 +59,9 @@ class Placed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A transaction without its placements, and those: `after` is what `before` becomes."""
 
     fields: dict[str, Any]
-    before: dict[str, Names] = field(default_factory=dict)
-    gone: Names = ""
-    added: dict[str, Names] = field(default_factory=dict)
+    before: dict[str, RecordedNames] = field(default_factory=dict)
+    gone: RecordedNames = ""
+    added: dict[str, RecordedNames] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
     """The replicas that run before or after it, by name; only while it is in flight."""
 

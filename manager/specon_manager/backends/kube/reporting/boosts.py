@@ -8,7 +8,7 @@ from typing import Final
 from specon_manager.backends.kube.reporting.boost_value import REST_SECONDS, STEADY, boost_of_job
 from specon_manager.backends.kube.reporting.signals import SignalWriter
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.backends.kube.transport.resources import OwnerOf
 from specon_manager.core.state import State
 
 SIGNAL: Final = "priority-boost"
@@ -16,8 +16,6 @@ _LOOK_SECONDS: Final = 30.0
 _SETTLE_SECONDS: Final = 1.0
 _MOST: Final = 20
 """Jobs whose Workloads are written at one look."""
-
-OwnerOf = Callable[[str], Object | None]
 
 
 class Boosts:

@@ -15,7 +15,7 @@ from typing import Final
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import TRAIN_JOBS, Object
+from specon_manager.backends.kube.transport.resources import TRAIN_JOBS, Object, OwnerOf
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.progress import Progress
@@ -26,9 +26,6 @@ FIELD_MANAGER: Final = "specon-manager"
 _MOST_SECONDS: Final = 2**31 - 1
 _PAUSE: Final = 0.1  # seconds between two objects
 _BEFORE_THE_END: Final = 99
-
-OwnerOf = Callable[[str], Object | None]
-"""A reference to what creates the pods of a job; None where nothing does."""
 
 
 def trainer_status(progress: Progress, now: float, wall: float) -> Object | None:

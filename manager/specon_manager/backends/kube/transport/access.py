@@ -27,14 +27,14 @@ _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 USUAL_CONNECTIONS: Final = 100
 """To one API server at once."""
 
-Load = Callable[["Configuration"], Awaitable[None]]
+LoadAccess = Callable[["Configuration"], Awaitable[None]]
 """Reads the address and the credentials into a configuration, at each call."""
 
 
 class Access:
     """Sends requests to one API server, as one user."""
 
-    def __init__(self, configuration: "Configuration", load: Load | None = None) -> None:
+    def __init__(self, configuration: "Configuration", load: LoadAccess | None = None) -> None:
         from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415  (see the module's docstring)
 
         # client-go does not ask for the letter of RFC 5280, and the CAs of many clusters do not keep it.
@@ -167,7 +167,7 @@ def _refuse_impersonation(file: str, context: str | None) -> None:
         )
 
 
-async def _open_access(load: Load, connections: int) -> Access:
+async def _open_access(load: LoadAccess, connections: int) -> Access:
     import yaml  # noqa: PLC0415  (what kubeconfigs are read with)
     from kubernetes.aio.client.configuration import Configuration  # noqa: PLC0415
     from kubernetes.aio.config import ConfigException  # noqa: PLC0415

@@ -1,5 +1,6 @@
 """The resources of the Kubernetes API that are read or written, and their paths. Pure."""
 
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -7,6 +8,8 @@ from msgspec import Struct
 
 Object = dict[str, Any]
 """An object as the API has it: decoded JSON. Typed models would drop the fields that they do not know."""
+OwnerOf = Callable[[str], Object | None]
+"""Returns a reference to what creates the pods of the job of that name; None where that is not known."""
 
 
 class Resource(Struct, frozen=True):

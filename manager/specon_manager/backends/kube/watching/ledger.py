@@ -22,7 +22,7 @@ from specon_manager.backends.kube.watching.job_pods import (
     restore_holder,
     tell_gone,
 )
-from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
+from specon_manager.backends.kube.watching.owner_book import OwnerBook, OwnerKey
 from specon_manager.backends.kube.watching.translate import is_told_by_owner, spec_of, spec_of_owner
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec, job_of
@@ -418,7 +418,7 @@ class Ledger:
         return self._owners.at(*key)
 
 
-def _key_of(owner: OwnerInfo | None) -> Key:
+def _key_of(owner: OwnerInfo | None) -> OwnerKey:
     assert owner is not None
     return owner.key
 

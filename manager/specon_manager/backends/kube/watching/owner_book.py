@@ -8,7 +8,7 @@ from specon_manager.backends.kube.objects.owner import OwnerInfo, carry_over
 from specon_manager.backends.kube.watching.translate import is_told_by_owner
 
 Change = Callable[[OwnerInfo], OwnerInfo]
-Key = tuple[str, str, str]
+OwnerKey = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
@@ -18,9 +18,9 @@ class OwnerBook:
     def __init__(self) -> None:
         self.with_workload: Change = _as_it_is
         """Adds to what Kueue manages what its Workload says."""
-        self._by_key: dict[Key, OwnerInfo] = {}
+        self._by_key: dict[OwnerKey, OwnerInfo] = {}
         self._by_uid: dict[str, OwnerInfo] = {}
-        self._of_job: dict[str, dict[Key, OwnerInfo]] = {}
+        self._of_job: dict[str, dict[OwnerKey, OwnerInfo]] = {}
         """Those from which a job is told without any pod, by its name."""
         self._fixed: set[tuple[str, str]] = set()
         """Kinds whose numbers of workers nobody can change, with the namespace in which that was seen.
