@@ -45,7 +45,7 @@ demo: $(VENV)/.demo  ## run the main job: twelve training jobs on the virtual no
 test: $(VENV)/.dev  ## run the tests but the long ones, and say how long the slowest took
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-long: $(VENV)/.dev  ## run the long ones, which wait for real processes
+test-long: $(VENV)/.dev  ## run the long ones: kills, outages, gangs, random worlds, small benchmarks
 	$(PYTEST) -m long $(ARGS)
 
 check: lint prose types contracts  ## lint, formatting, English, types and import contracts

@@ -9,7 +9,7 @@ from specon_manager.runtime.journal import NAME, recover
 from support.local.owner_http import SECONDS, ask, manager_of
 from support.local.stage import MOVER, Stage
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 KILLS = 20
 
@@ -55,7 +55,14 @@ def test_a_pause_and_a_move_survive_a_kill_right_after_their_answer(stage: Stage
     manager = manager_of(stage, running)
     assert ask("DELETE", "/v1/pause", manager)[0] == 200
     stage.eventually(lambda: stage.steps_done(MOVER) > 20, SECONDS)
-    # It may have to wait until its sidecar was heard; under one id it is asked for once.
+
+    def is_heard() -> bool:
+        """Whether a resume could be proven: a request waits ten seconds for that."""
+        state = ask("GET", "/v1/state", manager)[1]
+        return state["replicas"][f"default/{MOVER}/worker/0"]["progress"]["step"] is not None
+
+    stage.eventually(is_heard, SECONDS)
+    # Under one id it is asked for once.
     body = {"replica": f"default/{MOVER}/worker/0", "id": "once"}
 
     def begun() -> str | None:

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from specon_manager.model.transactions import TransactionState
-from specon_manager.runtime.journal import NAME, Step, read
+from specon_manager.runtime.journal import NAME, StepLine, read
 from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
@@ -14,7 +14,7 @@ HOUR = 3600.0
 
 
 def times(stage: Stage) -> list[float]:
-    return [line.now for _, line in read(stage.state / NAME) if isinstance(line, Step)]
+    return [line.now for _, line in read(stage.state / NAME) if isinstance(line, StepLine)]
 
 
 def check_moved(stage: Stage, *flags: str) -> None:

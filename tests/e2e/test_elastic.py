@@ -21,7 +21,7 @@ from support.local.gang_stage import (
 )
 from support.local.stage import Stage, check_succeeded
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 STATES = [
     TransactionState.CHECKPOINTING,

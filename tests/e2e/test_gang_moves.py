@@ -11,7 +11,7 @@ from specon_manager.model.transactions import Kind, Transaction, TransactionStat
 from support.local.gang_stage import JOB, change_of, gang, starts, trainer_of
 from support.local.stage import NEIGHBOUR, PATIENCE, Stage, check_succeeded
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 STATES = [
     TransactionState.PROPOSED,

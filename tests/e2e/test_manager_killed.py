@@ -8,7 +8,7 @@ from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.runtime.journal import NAME, recover
 from support.local.stage import MOVER, NEIGHBOUR, PATIENCE, Stage, check_succeeded, only_move
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 STATES = [
     TransactionState.PROPOSED,

@@ -8,6 +8,8 @@ from support.kube.cluster_stage import ClusterStage
 from support.kube.held_moves import all_end, every_move
 from support.kube.staged_manager import LEASE_SECONDS, RENEW_SECONDS
 
+pytestmark = pytest.mark.long
+
 
 async def all_arrive(stage: ClusterStage, replicas: list[str]) -> None:
     targets = {replica: stage.move(replica)["target"] for replica in replicas}

@@ -17,7 +17,8 @@ from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.decisions.gangs import gang
 from support.decisions.observed import Observed
 
-pytestmark = pytest.mark.timeout(300)  # of a hang; 35 s on an idle machine, thrice that beside others
+# The limit is that of a hang: 35 s on an idle machine, thrice that beside others.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 MOST = 3
 

@@ -4,6 +4,7 @@ Whether any moves would is found out by trying all of them, in `support.decision
 """
 
 import msgspec
+import pytest
 from hypothesis import Phase as Part
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from support.decisions.cluster import SETTINGS, Cluster
 from support.decisions.every_move import least_price
 from support.decisions.gangs import gang
 
+# The limit is that of a hang: 30 s on an idle machine, four times that beside others.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 CPUS = 4.0
 QUICK = (Part.explicit, Part.generate)
 """A world takes long to make smaller."""

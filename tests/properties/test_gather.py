@@ -7,6 +7,7 @@ from itertools import combinations, product
 from math import sqrt
 
 import msgspec
+import pytest
 from hypothesis import Phase as Part
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from support.decisions.cluster import SETTINGS, Cluster
 from support.decisions.gangs import gang, worker
 from support.decisions.spread import go_on, moves, nodes_of, running, starts
 
+pytestmark = pytest.mark.long
 QUICK = (Part.explicit, Part.generate)
 """A world takes long to make smaller."""
 WEIGHTS = {Category.CONVERGED: 1.0, Category.WATCHING: 1.5, Category.PROGRESSING: 2.0}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 TRAINING = Path(__file__).parents[2] / "samples" / "training"
 TINY = ("--hidden", "8", "--batch-size", "8", "--checkpoint-every", "0")

@@ -62,7 +62,7 @@ class Visit:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", self._heard)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)  # of a hang
 
     def _heard(self, message):
         if message.type in {"error", "warning"}:

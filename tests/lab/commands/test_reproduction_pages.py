@@ -76,6 +76,7 @@ def same(shown, paper):
 
 
 @pytest.mark.timeout(400)  # half a minute of an idle processor
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_committed_page_has_the_rows_that_the_code_makes(name):
     """Whatever quick runs show stands in the page: tables, rows, and the paper's figures."""
