@@ -25,7 +25,7 @@ from specon_sidecar.counts import format_count
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
 _USED: Final = attrgetter("usage.cpu")
-_AT_ONCE: Final = 2_000
+_AT_ONCE: Final = 1_000
 """So many settled replicas are looked at in one Tick."""
 _GOLDEN: Final = (sqrt(5) - 1) / 2
 
