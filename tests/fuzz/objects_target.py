@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from specon_manager.backends.kube.admission.review import NoReviewError
-from specon_manager.backends.kube.admission.reviews import InjectionSettings, TooLargeError, answered
+from specon_manager.backends.kube.admission.reviews import InjectionSettings, TooLargeError, answer_bounded
 from specon_manager.backends.kube.objects import device_taints
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
@@ -103,7 +103,7 @@ def _timed(body: bytes, entry: Any) -> Object | None:
         began = time.thread_time()
         said: Object | None = None
         with contextlib.suppress(TooLargeError, NoReviewError):
-            said = answered(body, _SETTINGS, _PINS, entry)
+            said = answer_bounded(body, _SETTINGS, _PINS, entry)
             msgspec.json.encode(said)
         spent.append(time.thread_time() - began)
         if spent[-1] < REVIEW_SECONDS:
@@ -174,7 +174,7 @@ def _devices(item: Object) -> bool:
         (book.claim_changed, claim),
     ):
         changed(None, seen)
-        book.announced()
+        book.list_announced()
     book.slice_changed(part, None)
     return True
 

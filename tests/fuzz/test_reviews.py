@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.admission.review import NoReviewError
-from specon_manager.backends.kube.interception.eviction import Answer, answered, read_eviction
+from specon_manager.backends.kube.interception.eviction import Answer, answer_eviction, read_eviction
 from specon_manager.backends.kube.interception.facts import budget_facts, node_facts, pod_facts
 from specon_manager.backends.kube.interception.wish import wish_name, wish_object
 
@@ -32,7 +32,7 @@ def test_a_hostile_review_is_answered_or_refused(request, usual):
     if found is not None:
         assert max(map(len, (found.namespace, found.name, found.uid))) <= 253
         assert len(found.user) <= 1024
-        assert answered(found.review, Answer(verdict="wait", words="w" * 10_000))
+        assert answer_eviction(found.review, Answer(verdict="wait", words="w" * 10_000))
 
 
 HOLDER = st.dictionaries(st.sampled_from(("metadata", "spec", "status")), JSON, max_size=3)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fakekube.kinds import NODES, PDBS
-from specon_manager.backends.kube.interception.eviction import answered
+from specon_manager.backends.kube.interception.eviction import answer_eviction
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
 from specon_manager.cli.act.drain_plan import judge_moves
 from support.kube.cluster_stage import DECISIONS
@@ -207,7 +207,7 @@ async def test_a_budget_that_forbids_it_answers_for_itself(stage):
     assert "Cannot evict pod as it would violate the pod's disruption budget." in message
     assert "no manager leads" not in message
     desk = stage.leader.serves._desk
-    found = answered("1", await desk.answer(stage.eviction_of(replica)))["response"]["status"]
+    found = answer_eviction("1", await desk.answer(stage.eviction_of(replica)))["response"]["status"]
     assert [cause["reason"] for cause in found["details"]["causes"]] == ["DisruptionBudget"]
     assert found["message"].startswith("Cannot evict pod as it would violate")
 

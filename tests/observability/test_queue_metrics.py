@@ -126,7 +126,7 @@ def metrics(registry):
 )
 def test_what_transactions_did_is_counted_as_they_end(metrics, registry, over, counted):
     """With whatever event that is: not only what a Tick changes."""
-    metrics.ended([over])
+    metrics.count_ended([over])
     value = registry.get_sample_value
     assert counted == (
         value("specon_scaled_workers_total", {"direction": "out"}),

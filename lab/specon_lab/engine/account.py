@@ -74,7 +74,7 @@ class Account:
         self.use.demanded += demand
         return Ledger(index=index, since=now, demand=demand, contended=self.use.contended)
 
-    def placed(self, ledger: Ledger, now: float) -> None:
+    def note_placed(self, ledger: Ledger, now: float) -> None:
         """Take note that something of the job is on a node."""
         if ledger.mode == "waiting":
             self._turn(ledger, "paused", now)
@@ -117,7 +117,7 @@ class Account:
         if self._keep_stays and len(self.stays) < _STAYS:
             self.stays.append(Stay(replica=replica, node=node, start=start, end=end))
 
-    def ended(
+    def note_ended(
         self, ledger: Ledger, state: End, now: float, reason: str = "", converged_at: float | None = None
     ) -> None:
         """Close the ledger of a job; `converged_at` is when it had made nearly all of its gain."""

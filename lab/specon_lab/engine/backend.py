@@ -36,7 +36,7 @@ class SimulatedBackend:
         """Set up for a world in which nothing happened yet; with `oracle` the reports tell the truth."""
         self._world = world
         self._observation = Observation(world, oracle=oracle, classifier=classifier)
-        self.pace = Pace(world, finished=self._complete, changed=self._observation.changed)
+        self.pace = Pace(world, finished=self._complete, changed=self._observation.report_changed)
         self._checkpoints = Checkpoints(world, self._observation)
         self._outages = Outages(world, self.pace, lost=self._lose)
 
@@ -274,7 +274,7 @@ class SimulatedBackend:
     def _close(self, job: SimulatedJob, state: End, reason: str = "") -> None:
         self._observation.forget(job)
         self._world.leave(job)
-        self._world.account.ended(job.ledger, state, self._world.now, reason, job.trainer.converged_at)
+        self._world.account.note_ended(job.ledger, state, self._world.now, reason, job.trainer.converged_at)
 
     def prove(self, name: str) -> None:
         """Let the sidecars of a job report its next step, which a change of it waits for."""

@@ -269,7 +269,7 @@ class Engine:
         for job in list(world.jobs.values()):
             job.trainer.advance(world.now)
             why = f"{_explain_standing(job.ledger.mode)}: {reason}"
-            account.ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
+            account.note_ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
         account.close_books(reason)
 
     # -- counts ----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Observation:
             world = self._world
             world.agenda.at(world.now + world.workload.report_seconds, self._measure, passing=True)
 
-    def changed(self, job: SimulatedJob) -> None:
+    def report_changed(self, job: SimulatedJob) -> None:
         """Report of incarnations that begin to train; plan the next report at the new speed."""
         if any(self._speaks(i) and not i.reported for i in job.incarnations.values()):
             self._report(job)

@@ -182,7 +182,7 @@ class World:
         job.incarnations[incarnation.replica] = incarnation
         job.members.add(incarnation.replica)
         self.account.use.hold(node, incarnation.amount)
-        self.account.placed(job.ledger, self.now)
+        self.account.note_placed(job.ledger, self.now)
         if incarnation.reserved:
             self.resettled[node] = None
 

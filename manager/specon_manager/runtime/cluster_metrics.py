@@ -41,7 +41,7 @@ class ClusterMetrics:
             registry=registry,
         )
 
-    def admitted(self, entry: str, outcome: str) -> None:
+    def count_answer(self, entry: str, outcome: str) -> None:
         """Count one answer of the webhook."""
         self._admissions.labels(entry, outcome).inc()
 

@@ -59,7 +59,7 @@ class Forecasts:
         known = self._starts.get(job)
         return None if known is None else known.after(now - self._at)
 
-    def told(self, now: float) -> Mapping[str, ExpectedStart]:
+    def tell(self, now: float) -> Mapping[str, ExpectedStart]:
         """Return all of them, in seconds from `now`."""
         return {job: start.after(now - self._at) for job, start in self._starts.items()}
 

@@ -131,7 +131,7 @@ def recover(path: Path) -> Recovered | None:
         return Recovered(
             began_at=past.began_at,
             last_at=past.last_at,
-            state=past.closed(),
+            state=past.close(),
             steps=past.steps,
             schema=journal_v1.SCHEMA,
         )

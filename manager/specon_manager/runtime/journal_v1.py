@@ -65,7 +65,7 @@ class Past:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise BadLineError(f"it is not what version 0.1 wrote: {what}") from error
 
-    def closed(self) -> State:
+    def close(self) -> State:
         """Return the state as the next manager takes it over, once the last line is taken in."""
         return close_journal(self.state, self.last_at, told=self._told)
 

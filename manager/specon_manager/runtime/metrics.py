@@ -96,7 +96,7 @@ class Metrics(Collector):
         if after.transactions is not before.transactions or after.history is not before.history:
             ended = find_ended(before, after)
             self._transactions.observe(before, after, ended)
-            self._queue.ended(ended)
+            self._queue.count_ended(ended)
             self._speeds.moves(before, after, ended)
         if isinstance(event, ReportReceived):
             self._reports.take(event.report, before, after)

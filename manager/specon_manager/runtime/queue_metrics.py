@@ -93,7 +93,7 @@ class QueueMetrics:
         if known is not None and known.job in after.jobs:
             self._admit(before.jobs.get(known.job), after.jobs[known.job])
 
-    def ended(self, ended: Iterable[Transaction]) -> None:
+    def count_ended(self, ended: Iterable[Transaction]) -> None:
         """Take in the transactions that ended: preemptions and scalings of jobs that are changed by them."""
         for each in ended:
             if each.state is not TransactionState.SUCCEEDED:

@@ -116,13 +116,13 @@ class ClusterManager:
         self._webhook = webhook_routes(
             self._injection,
             self._list_pinned,
-            self._cluster_metrics.admitted,
+            self._cluster_metrics.count_answer,
             arriving=self._arriving,
             known=self._know_pins,
         )
         self._desk = self._eviction_desk(settings) if settings.interception.enabled else None
         if self._desk is not None:
-            self._webhook += eviction_routes(self._desk.answer, self._cluster_metrics.admitted)
+            self._webhook += eviction_routes(self._desk.answer, self._cluster_metrics.count_answer)
         gates = settings.preemption_gate.enabled and not settings.decisions.dry_run
         self._local_queues = LocalQueues(api) if gates else None
         if self._local_queues is not None:
@@ -130,7 +130,7 @@ class ClusterManager:
                 settings.preemption_gate,
                 self._local_queues,
                 self._elector.is_led,
-                self._cluster_metrics.admitted,
+                self._cluster_metrics.count_answer,
             )
         self._rng = random.Random()  # noqa: S311  (jitter, not cryptography)
         self._own_pod = os.environ.get("POD_NAME", "")
@@ -204,14 +204,14 @@ class ClusterManager:
             trusted=lambda: self._certificate.trusted,
             metrics=self._metrics,
             paused=lambda: self._pause,
-            changed=self._page.changed,
+            changed=self._page.tell_changed,
             beside=tuple(beside),
             local_queues=self._local_queues,
             wrote=self._learn,
         )
-        self._page.show_starts(term.forecasts.told)
+        self._page.show_starts(term.forecasts.tell)
         self._page.show_logs(term.log_tail)
-        self._server.show_starts(term.forecasts.told)
+        self._server.show_starts(term.forecasts.tell)
         self._server.spare(term.backend.is_ending)
         self._cluster_metrics.follow_term(
             not_injected=lambda: term.backend.not_injected, events_dropped=lambda: term.recorder.dropped

@@ -123,7 +123,7 @@ class LocalSession:
         jobs = self.controller.state.jobs.values()
         return self._all_submitted and all(job.ended_at is not None for job in jobs)
 
-    async def finished(self) -> None:
+    async def wait_until_finished(self) -> None:
         """Return once every job has ended, those submitted meanwhile included."""
         while not self.over:
             self._changed.clear()
@@ -231,9 +231,9 @@ async def _serving(host: Host, kept: _Kept) -> AsyncIterator[LocalSession]:
     address = kept.directory.publish(_HOST, port)
     url = address.url
     session = LocalSession(controller, kept.began_at, address, tokens.viewer, page.curve_of)
-    forecasts = Forecasts(lambda: controller.state, controller.clock.now, changed=page.changed)
-    server.show_starts(forecasts.told)
-    page.show_starts(forecasts.told)
+    forecasts = Forecasts(lambda: controller.state, controller.clock.now, changed=page.tell_changed)
+    server.show_starts(forecasts.tell)
+    page.show_starts(forecasts.tell)
     try:
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run(f"{os.uname().nodename}/{os.getpid()}", kept.settings))

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
-from specon_manager.backends.kube.interception.eviction import Answer, answered, read_eviction
+from specon_manager.backends.kube.interception.eviction import Answer, answer_eviction, read_eviction
 from specon_manager.backends.kube.interception.webhook import eviction_webhook
 from support.kube.client import MERGE
 from support.kube.manifests import pod
@@ -226,7 +226,7 @@ async def test_a_webhook_may_answer_an_eviction(kube, tmp_path, verdict, status,
     async with serving(tmp_path) as webhook, reviewed(kube, webhook):
         webhook.allowed = False
         told = Answer(verdict=verdict, words="Eviction triggered evacuation: later")
-        webhook.status = answered("", told)["response"]["status"]
+        webhook.status = answer_eviction("", told)["response"]["status"]
         answer = await kube.evict("trainer")
         assert (answer.status, answer.body["reason"]) == (status, reason)
         assert "Eviction triggered evacuation" in answer.message

@@ -49,7 +49,7 @@ async def test_an_answer_grows_old_with_the_clock():
     assert forecasts.start_of(JOB, NOW) == SOON
     later = forecasts.start_of(JOB, NOW + 30)
     assert (later.in_seconds, later.earliest_seconds, later.latest_seconds) == (30.0, 0.0, 70.0)
-    assert forecasts.told(NOW + 30) == {JOB: later}
+    assert forecasts.tell(NOW + 30) == {JOB: later}
     assert forecasts.start_of("default/other", NOW) is None
 
 

@@ -23,7 +23,7 @@ class Drawn:
 
     def happens(self):
         self.change += 1
-        self.feed.changed()
+        self.feed.tell_changed()
 
 
 async def taken(events, count=1):

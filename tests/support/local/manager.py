@@ -150,7 +150,7 @@ async def run(arguments: argparse.Namespace) -> None:
         session.controller.observers.append(teller)
         if arguments.hurry is not None:
             session.controller.observers.append(hurry_when_changed(arguments.hurry))
-        ending = asyncio.ensure_future(session.finished())
+        ending = asyncio.ensure_future(session.wait_until_finished())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()

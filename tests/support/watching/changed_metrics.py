@@ -43,7 +43,7 @@ class ChangedJobs:
             over, now = find_ended(before, state), NOW + time.monotonic() - began
             self._metrics.observe(before, state, over)
             self._metrics.count(state, now)
-            self._queues.ended(over)
+            self._queues.count_ended(over)
             self._queues.count(before, state)
             self._queues.show(state, now)
             if self._over.wait(0.5):

@@ -207,7 +207,7 @@ class KubeBackend:
     # -- watching --------------------------------------------------------------------------------
 
     def _notice(self, before: PodInfo | None, after: PodInfo | None) -> None:
-        self._placer.noticed(before, after)
+        self._placer.note_pod(before, after)
         pod = after if after is not None else before
         if pod is not None and pod.detail is not None and pod.detail.placeholder:
             self._rooms.look(pod.name)

@@ -106,7 +106,7 @@ class Pod:
         `lost` once the replica's lock is free.
         """
         if self._record is not None:
-            await self._record.supervisor.gone()
+            await self._record.supervisor.wait_until_gone()
         while (ended := read_exit(self.spec)) is None:
             if await end_marked(self.spec.mark, KILL_SECONDS):
                 with contextlib.suppress(BlockingIOError), lock_replica(Path(self.spec.directory)):

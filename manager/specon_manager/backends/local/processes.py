@@ -69,7 +69,7 @@ class Process(msgspec.Struct, frozen=True):
             finally:
                 os.close(descriptor)
 
-    async def gone(self) -> None:
+    async def wait_until_gone(self) -> None:
         """Wait until it has ended."""
         try:
             descriptor = _open(self.pid)

@@ -106,7 +106,7 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     else:
         asked = _Drain(remote, arguments, view, plan, say)
         await asked.run()
-        drained = asked.told(view, cordoned=cordoned)
+        drained = asked.tell(view, cordoned=cordoned)
     if arguments.output == "json":
         sys.stdout.write(f"{to_json(drained)}\n")
     else:
@@ -205,7 +205,7 @@ class _Drain:
             self._moves[row.id] = row
             self._say(sentence(row))
 
-    def told(self, view: View, *, cordoned: bool | None) -> Drained:
+    def tell(self, view: View, *, cordoned: bool | None) -> Drained:
         """Return what came of it."""
         moves = sorted(self._moves.values(), key=lambda row: (row.proposed_at or "~", _subject(row)))
         return Drained(

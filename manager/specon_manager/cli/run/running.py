@@ -138,7 +138,7 @@ async def _run(options: RunOptions) -> RunResult:
         session.controller.observers.append(weights.observe)
         if options.mover is not None:
             session.controller.observers.append(_moving(options.mover, session.controller))
-        ending = asyncio.ensure_future(session.finished())
+        ending = asyncio.ensure_future(session.wait_until_finished())
         stopping = asyncio.ensure_future(stop.wait())
         notices = Notices(options.session.directory)
         with _show(options, session, notices) as tell:

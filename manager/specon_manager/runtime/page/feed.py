@@ -53,7 +53,7 @@ class Feed:
         """How many watch."""
         return self._listeners
 
-    def changed(self) -> None:
+    def tell_changed(self) -> None:
         """Say that the last picture is not true any more; without listeners it costs nothing."""
         self._changes += 1
         self._news.set()
@@ -71,7 +71,7 @@ class Feed:
             raise CrowdedError(f"{self.most} watch already")
         self._listeners += 1
         try:
-            self.changed()  # nobody watched, perhaps, and the last picture is old
+            self.tell_changed()  # nobody watched, perhaps, and the last picture is old
             seen = 0
             while not self._ending.is_set():
                 left = self._due - self._monotonic()

@@ -82,7 +82,7 @@ class Page:
         self._holding = None if controller is None else Holding(controller.clock.now())
         if controller is not None:
             controller.observers.append(self._observe)
-        self._feed.changed()
+        self._feed.tell_changed()
 
     @property
     def routes(self) -> list[web.RouteDef]:
@@ -109,7 +109,7 @@ class Page:
         if self._holding is not None:
             self._holding.observe(stepped.before, stepped.after, stepped.now)
         if stepped.after is not stepped.before:
-            self._feed.changed()
+            self._feed.tell_changed()
 
     def _draw(self) -> bytes:
         controller = self._controller
@@ -138,9 +138,9 @@ class Page:
         """Show the end of the log of a replica whose row is opened."""
         self._tail_of = tail_of
 
-    def changed(self) -> None:
+    def tell_changed(self) -> None:
         """Say that something beside the controller's state is not as it was."""
-        self._feed.changed()
+        self._feed.tell_changed()
 
     async def _to_page(self, request: web.Request) -> web.Response:
         del request

@@ -147,6 +147,6 @@ async def test_a_job_is_ending_while_a_pod_of_it_that_may_run_was_told_to_end(ap
     known = stage.backend._ledger.live(R)
     book = Book()
     for number, changes in enumerate(pods):
-        book.noticed(None, msgspec.structs.replace(known, uid=f"u-{number}", name=f"p-{number}", **changes))
+        book.note_pod(None, msgspec.structs.replace(known, uid=f"u-{number}", name=f"p-{number}", **changes))
     assert book.is_ending("default/train") is ending
     assert not book.is_ending("default/other")

@@ -66,7 +66,7 @@ async def test_the_trainer_dies_with_its_supervisor(place: Place) -> None:
     await place.eventually(lambda: len(place.lines()) == 2)
     trainer = Process.of(pod.trainer_pid)
     pod._record.supervisor.send(signal.SIGKILL)
-    await asyncio.wait_for(trainer.gone(), 60)
+    await asyncio.wait_for(trainer.wait_until_gone(), 60)
     exit_ = await place.ended(pod)
     assert (exit_.reason, exit_.code, exit_.signal) == ("lost", None, None)
     assert place.processes() == []
@@ -85,7 +85,7 @@ async def test_a_start_ends_what_a_lost_incarnation_left(place: Place) -> None:
     first = await pods.start(place.spec(trainer))
     await place.eventually(lambda: worker.exists() and worker.read_text())
     first._record.supervisor.send(signal.SIGKILL)
-    await asyncio.wait_for(first._record.supervisor.gone(), 60)
+    await asyncio.wait_for(first._record.supervisor.wait_until_gone(), 60)
     look = (
         "try: sys.exit(open(f'/proc/{sys.argv[1]}/stat').read().rpartition(')')[2].split()[0] not in 'ZX')\n"
     )

@@ -26,7 +26,7 @@ def test_a_pid_with_another_start_time_is_a_stranger() -> None:
 
 async def test_the_wait_for_a_stranger_is_over_at_once() -> None:
     """A process that was replaced under its pid is gone."""
-    await asyncio.wait_for(Process(os.getpid(), 1).gone(), 60)
+    await asyncio.wait_for(Process(os.getpid(), 1).wait_until_gone(), 60)
 
 
 @pytest.mark.processes
@@ -40,7 +40,7 @@ async def test_an_end_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch, 
     process = Process.of(pid)
     assert process is not None
     await place.eventually(lambda: place.processes() == [process])
-    waiting = asyncio.create_task(process.gone())
+    waiting = asyncio.create_task(process.wait_until_gone())
     await asyncio.sleep(0)
     assert not waiting.done()
     process.send(signal.SIGTERM)
@@ -49,7 +49,7 @@ async def test_an_end_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 - returns at once
     process.send(signal.SIGTERM)
-    await process.gone()
+    await process.wait_until_gone()
 
 
 def test_nobody_is_found_by_an_unused_mark(place: Place) -> None:

@@ -77,7 +77,7 @@ class Reviews:
         def judge() -> Object:
             if self._monotonic() > until:
                 raise BusyError(f"the review waited for more than {_PATIENCE:g} seconds")
-            return answered(body, settings, pins, entry, arriving)
+            return answer_bounded(body, settings, pins, entry, arriving)
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, judge)
@@ -86,7 +86,7 @@ class Reviews:
             self._bytes -= len(body)
 
 
-def answered(
+def answer_bounded(
     body: bytes,
     settings: InjectionSettings | None,
     pins: Mapping[str, str],

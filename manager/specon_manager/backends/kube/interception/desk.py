@@ -184,7 +184,7 @@ class Desk:
                 made = await self._api.create(MIGRATIONS, wish_object(pod, name, user), name.namespace)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.already_exists:
-                self._unwritten.written(pod.uid)
+                self._unwritten.note_written(pod.uid)
                 return True
             why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
             _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
@@ -192,7 +192,7 @@ class Desk:
         if len(self._written) >= _REMEMBERED:
             self._written.pop(next(iter(self._written)))
         self._written[str(name)] = glance(made)
-        self._unwritten.written(pod.uid)
+        self._unwritten.note_written(pod.uid)
         _log.info("%.80s evicts %s/%s: it is to be moved first", user, pod.namespace, pod.name)
         return True
 

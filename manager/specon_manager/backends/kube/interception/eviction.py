@@ -77,7 +77,7 @@ def read_eviction(review: Object) -> Eviction | None:
     )
 
 
-def answered(review: str, answer: Answer) -> Object:
+def answer_eviction(review: str, answer: Answer) -> Object:
     """Return the AdmissionReview that says it.
 
     The status has no `retryAfterSeconds`: the API server would make a header `Retry-After` of it, upon which

@@ -29,7 +29,7 @@ class Unwritten:
         self._since[uid] = (since, now)
         return now - since < PUT_OFF_SECONDS
 
-    def written(self, uid: str) -> None:
+    def note_written(self, uid: str) -> None:
         """Take note that the wish for a pod is there."""
         self._since.pop(uid, None)
 

@@ -10,7 +10,12 @@ from aiohttp import web
 from specon_manager.backends.kube.admission.bounded_route import bounded_route
 from specon_manager.backends.kube.admission.reviews import decode_body
 from specon_manager.backends.kube.admission.webhook import ReviewObserver, WebhookSettings, client_of
-from specon_manager.backends.kube.interception.eviction import Answer, Eviction, answered, read_eviction
+from specon_manager.backends.kube.interception.eviction import (
+    Answer,
+    Eviction,
+    answer_eviction,
+    read_eviction,
+)
 from specon_manager.backends.kube.transport.resources import Object
 
 PATH: Final = "/v1/admission/evict"
@@ -39,14 +44,14 @@ async def answer_review(body: bytes, answer: Answerer) -> tuple[Object, str]:
     eviction = read_eviction(review)
     if eviction is None:
         uid = review["request"]["uid"]
-        return answered(uid, Answer(verdict="pass")), "allowed"
+        return answer_eviction(uid, Answer(verdict="pass")), "allowed"
     async with asyncio.timeout(_ANSWER_SECONDS):
         told = await answer(eviction)
     if told.words:
         _log.info(
             "eviction of %s/%s: %s: %.300s", eviction.namespace, eviction.name, told.verdict, told.words
         )
-    return answered(eviction.review, told), "allowed" if told.verdict == "pass" else "denied"
+    return answer_eviction(eviction.review, told), "allowed" if told.verdict == "pass" else "denied"
 
 
 def eviction_webhook(settings: WebhookSettings, ca_bundle: bytes | str | None, *, user: str = "") -> Object:

@@ -75,7 +75,7 @@ class Gatekeeper:
         self, state: Callable[[], State], now: Callable[[], float], post: Callable[[Event], None]
     ) -> None:
         while True:
-            if not self.lookout.gated():
+            if not self.lookout.list_gated():
                 self._woken.clear()
                 await self._woken.wait()
             began = self._monotonic()
@@ -89,7 +89,7 @@ class Gatekeeper:
         turned = 0
         victims = self.lookout.victims(now) if self.lookout.knows_queues else {}
         jobs = self._jobs_by_uid(state) if victims else {}
-        for workload in self.lookout.gated():
+        for workload in self.lookout.list_gated():
             found = self._find_standings(workload, victims.get(workload.uid, ()), jobs, state, now)
             its_turn = workload.uid in victims
             done = decide(workload, found, now, self._settings.patience, known=its_turn)

@@ -75,7 +75,7 @@ class Lookout:
         """Whether the queues were all seen by which victims are found."""
         return self.synced and self._queues.synced.is_set() and self._local.synced
 
-    def gated(self) -> list[Workload]:
+    def list_gated(self) -> list[Workload]:
         """Return the Workloads with our gate that wait and either would preempt, or may."""
         found = (self._workloads.items[key] for key in sorted(self._gated))
         return [each for each in found if each.blocked_since is not None or _is_open(each)]
@@ -83,7 +83,7 @@ class Lookout:
     def victims(self, now: float) -> Mapping[str, tuple[Workload, ...]]:
         """Return whose end each of the gated ones waits for, by the UID of its Workload."""
         if self._known is None:
-            waiting = [(each, self.queue_of(each)) for each in self.gated()]
+            waiting = [(each, self.queue_of(each)) for each in self.list_gated()]
             workloads = self._workloads.items.values()
             self._known = victims_by_waiting(waiting, workloads, self._by_name, now) if waiting else {}
         return self._known

@@ -65,7 +65,7 @@ class Standings:
                 group.create_task(reflector.run())
             group.create_task(self._reckon())
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Return once all were seen, and it is known who waits."""
         for reflector in (self._workloads, self._queues, self._local):
             await reflector.synced.wait()

@@ -42,7 +42,7 @@ def gate_routes(
         # A Workload may have eight templates: decoding it must not keep a lease from being renewed.
         asked = read_request(await asyncio.get_running_loop().run_in_executor(None, decode_body, body))
         wanted = led() and is_gated(asked, settings, local_queues)
-        return answered(asked, gate=wanted), "gated" if wanted else "allowed"
+        return answer_workload(asked, gate=wanted), "gated" if wanted else "allowed"
 
     return [bounded_route(PATH, ENTRY, judge, observer, max_bytes=MAX_BYTES)]
 
@@ -65,7 +65,7 @@ def is_gated(asked: Object, settings: PreemptionGateSettings, local_queues: Loca
     return settings.covers(local_queues.cluster_queue(str(namespace), name))
 
 
-def answered(asked: Object, *, gate: bool) -> Object:
+def answer_workload(asked: Object, *, gate: bool) -> Object:
     """Return the review that lets the Workload pass, with our gate or as it is."""
     response: Object = {"uid": asked["uid"], "allowed": True}
     if gate:

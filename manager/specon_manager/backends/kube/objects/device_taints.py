@@ -163,7 +163,7 @@ def slim_claim(found: Object) -> DeviceClaim:
     )
 
 
-def announced(
+def read_announcement(
     device: Device, taints: Iterable[DeviceTaint], tolerated: Sequence[Tolerated]
 ) -> Announced | None:
     """Return what the taints of a device announce to who tolerates these; None: nothing."""

@@ -130,7 +130,7 @@ class Book:
         known = (self.moves.get(replica) for replica in named)
         return any(move is not None and move.id == order.transaction for move in known)
 
-    def noticed(self, before: PodInfo | None, after: PodInfo | None) -> str:
+    def note_pod(self, before: PodInfo | None, after: PodInfo | None) -> str:
         """Take note of a pod that came, changed or went; return its job, empty where it has none."""
         pod = after if after is not None else before
         replica = None if pod is None else replica_of(pod)
@@ -163,7 +163,7 @@ class Book:
         """Whether a pod of the job was told to end and is not gone: one beside it would be a second copy."""
         return any(occupies(pod) and pod.deleting for pod in self.pods(job))
 
-    def gated(self) -> Mapping[str, set[str]]:
+    def find_gated(self) -> Mapping[str, set[str]]:
         """Return the UIDs of pods that wait for our gate, by job."""
         return self._gated
 

@@ -57,7 +57,7 @@ class Departures:
 
     # -- which -----------------------------------------------------------------------------------
 
-    def left(self, replica: str) -> list[PodInfo]:
+    def list_left(self, replica: str) -> list[PodInfo]:
         """Return what must go of a replica and is still there."""
         return [pod for pod in self._pods_of(replica) if self._condemned.get(pod.uid) == replica]
 
@@ -65,7 +65,7 @@ class Departures:
         """Whether nothing is left of what must go of a replica, and nobody else tells so."""
         if self._tools.ledger.believed_incarnation(replica) in self._condemned:
             self._told_of.add(replica)
-        return not self.left(replica) and replica not in self._told_of
+        return not self.list_left(replica) and replica not in self._told_of
 
     def stop(self) -> bool:
         """Whether a job that is suspended for it has to be: what came after those that must go is spared."""
@@ -115,7 +115,7 @@ class Departures:
         Raises ExpiredError, and what the API raises where nobody knows what came of it.
         """
         for replica in self._order.ending:
-            waiting = [pod for pod in self.left(replica) if not pod.deleting]
+            waiting = [pod for pod in self.list_left(replica) if not pod.deleting]
             if waiting and not self.is_given_up(replica):
                 await self._judge(replica, waiting, self.hands)
         for pod in self.first():
@@ -191,7 +191,7 @@ class Departures:
         """Say that what permits the ends has grown too old, for whatever was not told to end yet."""
         self._given_up.add("")
         for replica in self._order.ending:
-            if any(not pod.deleting for pod in self.left(replica)):
+            if any(not pod.deleting for pod in self.list_left(replica)):
                 self._word.tell_expired(replica, str(error))
 
     def is_given_up(self, replica: str = "") -> bool:

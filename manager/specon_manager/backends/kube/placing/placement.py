@@ -70,7 +70,7 @@ class JobPlacement:
         self._arrivals.look_for_trouble(self._pods(), owner, going)
         self.done = self._is_as_ordered(owner)
 
-    def noticed(self, gone: PodInfo | None) -> None:
+    def note_pod(self, gone: PodInfo | None) -> None:
         """Take note at once of a pod that went: before another one of its replica can be seen to run."""
         replica = None if gone is None else replica_of(gone)
         if replica is not None and self.order.ending.get(replica) == "" and self._departures.is_gone(replica):
@@ -180,7 +180,7 @@ class JobPlacement:
             if owner is None:
                 return not any(map(self._arrivals.keeps_manifest, missing))
             return not owner.suspended_for
-        if any(self._departures.left(replica) for replica in self.order.ending):
+        if any(self._departures.list_left(replica) for replica in self.order.ending):
             return False
         if not self._moves and any(occupies(pod) and replica_of(pod) not in placement for pod in pods):
             return False

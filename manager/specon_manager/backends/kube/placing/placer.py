@@ -53,11 +53,11 @@ class Placer:
         work = self._carry_out(placement, self._woken[order.job], former)
         self._working[order.job] = self._background.start(work, f"placing {order.job}")
 
-    def noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
+    def note_pod(self, before: PodInfo | None, after: PodInfo | None) -> None:
         """Take note of a pod that came, changed or went."""
-        job = self._book.noticed(before, after)
+        job = self._book.note_pod(before, after)
         if after is None and job in self._placements:
-            self._placements[job].noticed(before)
+            self._placements[job].note_pod(before)
         self._wake(job)
 
     def forget(self, job: str) -> None:
@@ -115,7 +115,7 @@ class Placer:
     def _find_strays(self) -> list[PodInfo]:
         found: list[PodInfo] = []
         unheld: dict[str, float] = {}
-        for job in sorted(self._book.gated()):
+        for job in sorted(self._book.find_gated()):
             spec, placement = self._book.specs.get(job), self._placements.get(job)
             if spec is None or (placement is not None and not placement.done):
                 continue

@@ -116,7 +116,7 @@ class Answers:
         uid = part_of(written, "metadata").get("uid")
         if isinstance(uid, str):
             at = told.at if told.move.ended_at is None else told.move.ended_at
-            self._housekeeping.ended(told.move.job, at, Name(namespace, short), uid)
+            self._housekeeping.note_ended(told.move.job, at, Name(namespace, short), uid)
 
     def _body(self, told: _Told) -> Object:
         status: Mapping[str, object] = status_of(answer(told.move, manager=self._identity, now=told.at))

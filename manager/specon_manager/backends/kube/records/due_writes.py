@@ -58,7 +58,7 @@ class DueWrites:
         """Have an object written before all others that wait; of several the one with the lowest place."""
         self._schedule(name, asyncio.get_running_loop().time() - _AHEAD + place)
 
-    def written(self, name: str) -> None:
+    def note_written(self, name: str) -> None:
         """Take note that an object was written by somebody else of this manager."""
         self._failures.pop(name, None)
 

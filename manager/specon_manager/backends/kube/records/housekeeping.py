@@ -42,7 +42,7 @@ class Housekeeping:
         """The records to remove, with their uids; one without a uid only loses its manifest."""
         self._woken = asyncio.Event()
 
-    def ended(self, replica: str, at: float, name: Name, uid: str) -> None:
+    def note_ended(self, replica: str, at: float, name: Name, uid: str) -> None:
         """Take note of a Migration that has ended; the oldest ones make room for it."""
         self._ended[name] = (at, replica, uid)
         mine = self._of_replica.setdefault(replica, set())

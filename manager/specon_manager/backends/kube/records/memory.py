@@ -166,7 +166,7 @@ class ClusterMemory:
         begun = [each for each in over if not (each.whole and each.state is TransactionState.REFUSED)]
         for each in begun:
             if each.whole:
-                self._jobs.ended(each)
+                self._jobs.note_ended(each)
         moves = [each for each in (*over, *flying) if not each.whole]
         jobs = dict.fromkeys(each.job for each in (*begun, *flying) if each.whole)
         writes = [self._write_move(each, state) for each in moves]
@@ -279,7 +279,7 @@ class ClusterMemory:
         self.last_at = restored.last_at
         self._now = max(self._wall(), restored.last_at)
         for progress in progresses:
-            self._progress.known(progress.replica, checkpoint_at=progress.checkpoint_at)
+            self._progress.note_known(progress.replica, checkpoint_at=progress.checkpoint_at)
         self._recorded = dict(state.transactions)
         self._history, self._ended = state.history, {each.id for each in state.history}
         self._scan = True
@@ -354,7 +354,7 @@ class ClusterMemory:
             apart = each.status.job is not None and each.status.ended_at is not None
             if each.name in closed or apart or (move is not None and not move.in_flight):
                 at = each.created_at if move is None or move.ended_at is None else move.ended_at
-                self._housekeeping.ended(each.replica or each.job, at, each.name, each.uid)
+                self._housekeeping.note_ended(each.replica or each.job, at, each.name, each.uid)
             if each.replica is not None and each.status.manifest is not None:
                 failed = closed.get(each.name, each.status.state) is MoveState.FAILED
                 self._moves.remember(each, restored.state, failed=failed)

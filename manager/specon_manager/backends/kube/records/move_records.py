@@ -122,7 +122,7 @@ class MoveRecords:
         """Write our identity into the Migration of a move in flight; raises what the API raises."""
         self.follow(state, now)
         kept = Kept(_home(move))
-        kept.known(found.name, found.uid, found.version, found.spec)
+        kept.note_known(found.name, found.uid, found.version, found.spec)
         hostname = found.status.destination_hostname
         if hostname is not None and found.status.destination == move.destination:
             self._hostnames[move.id] = (move.destination, hostname)
@@ -148,7 +148,7 @@ class MoveRecords:
             updated_at=at,
         )
         kept = Kept(Home(resource=MIGRATIONS, names=(found.name,), keeps_spec=True, writer_of=_manager_of))
-        kept.known(found.name, found.uid, found.version, found.spec)
+        kept.note_known(found.name, found.uid, found.version, found.spec)
         await self._writer.take(kept, Content(spec=found.spec, status=status_of(status)))
 
     def remember(self, found: Migrated, state: State, *, failed: bool) -> None:
@@ -168,7 +168,7 @@ class MoveRecords:
         self._hostnames.pop(move.id, None)
         if kept.uid:
             at = self._now if move.ended_at is None else move.ended_at
-            self._housekeeping.ended(move.replica, at, kept.name, kept.uid)
+            self._housekeeping.note_ended(move.replica, at, kept.name, kept.uid)
 
     def _content(self, move: Transaction, kept: Kept) -> Content:
         """Return what the Migration is to say by now."""

@@ -61,7 +61,7 @@ class ProgressWriter:
             at_once=_AT_ONCE,
         )
 
-    def known(self, replica: Replica, *, checkpoint_at: float | None) -> None:
+    def note_known(self, replica: Replica, *, checkpoint_at: float | None) -> None:
         """Take note that an object tells of the replica already, from an earlier manager."""
         self._existing.add(replica.name)
         self._strays = True

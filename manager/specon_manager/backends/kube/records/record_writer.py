@@ -76,11 +76,11 @@ class Kept:
         """Why the API server takes no such object; nothing was done because of it then."""
         self.lock = asyncio.Lock()
 
-    def known(self, name: Name, uid: str, version: str, spec: Object, owner: str = "") -> None:
+    def note_known(self, name: Name, uid: str, version: str, spec: Object, owner: str = "") -> None:
         """Take note of an object that was read."""
         self.name, self.uid, self.version, self.spec, self.owner = name, uid, version, spec, owner
 
-    def seen(self, item: Object) -> None:
+    def note_seen(self, item: Object) -> None:
         """Take note of an object as the API has it."""
         metadata, spec = item.get("metadata") or {}, item.get("spec")
         self.uid = str(metadata.get("uid") or "")
@@ -237,7 +237,7 @@ class RecordWriter:
         written = await self._api.replace(
             kept.home.resource, whole, name.name, name.namespace, subresource="status"
         )
-        kept.seen(written)
+        kept.note_seen(written)
         self._wrote(kept.home.resource, written)
 
     async def _respecify(self, kept: Kept, content: Content, owners: list[Object]) -> None:
@@ -251,7 +251,9 @@ class RecordWriter:
             metadata["ownerReferences"] = owners
         body = {"metadata": metadata, "spec": {**removed, **content.spec}}
         name = kept.name
-        kept.seen(await self._api.patch(kept.home.resource, name.name, name.namespace, body, form="merge"))
+        kept.note_seen(
+            await self._api.patch(kept.home.resource, name.name, name.namespace, body, form="merge")
+        )
 
     async def _make(self, kept: Kept, content: Content, owners: list[Object]) -> None:
         """Create the object, or take the one that is there for this record."""
@@ -271,7 +273,7 @@ class RecordWriter:
                     return
                 refusal = error
             else:
-                kept.seen(made)
+                kept.note_seen(made)
                 return
         raise refusal
 
@@ -291,7 +293,7 @@ class RecordWriter:
         manager = _manager_of(item) if kept.signed else kept.home.writer_of(item)
         if manager not in {None, self._identity}:
             raise NotLeadingError(f"{manager} has written {kept.home.resource.kind} {kept.name}")
-        kept.seen(item)
+        kept.note_seen(item)
         return True
 
 

@@ -124,14 +124,14 @@ class TrainingJobs:
         refused, kept.refused = kept.refused, ""
         if not refused and not kept.gone:
             self._note_written(name)
-            self.due.written(name)
+            self.due.note_written(name)
         elif flying_of(name, state) is None:
             self.due.put(name, after=1.0)
         if kept.gone and not begun:
             return refused or "it cannot be recorded: its namespace is going"
         return refused
 
-    def ended(self, over: Transaction) -> None:
+    def note_ended(self, over: Transaction) -> None:
         """Take note of what ended of a job as a whole."""
         self._history[over.job] = (*self._history.get(over.job, ()), over)[-REMEMBERED:]
 
@@ -300,10 +300,10 @@ class TrainingJobs:
         for over in state.history:
             known = {each.id for each in self._history.get(over.job, ())}
             if over.whole and over.job in open_jobs and over.id not in known:
-                self.ended(over)  # closed now
+                self.note_ended(over)  # closed now
         for job, recorded in by_job.items():
             kept = self._find_kept(job)
-            kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
+            kept.note_known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
             if recorded.transaction is not None:
                 pins, wanted = recorded.status.pins or (), recorded.transaction.wanted
                 self._hostnames[job] = {wanted.get(pin.replica, ""): pin.hostname for pin in pins}

@@ -30,7 +30,7 @@ class ReadGuard:
         """
         return _Guard(self, kind, name)
 
-    def failed(self, kind: str, name: str, error: Exception) -> None:
+    def note_failed(self, kind: str, name: str, error: Exception) -> None:
         """Take note that an object could not be read."""
         if self.observer is not None:
             self.observer(kind)
@@ -59,7 +59,7 @@ class _Guard:
         del kind, trace
         if not isinstance(error, Exception):
             return False
-        self._reading.failed(self._kind, self._name, error)
+        self._reading.note_failed(self._kind, self._name, error)
         return True
 
 

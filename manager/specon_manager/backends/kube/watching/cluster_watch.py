@@ -141,7 +141,7 @@ class ClusterWatch:
         if standings is not None:
             await self._learn(standings)
         await self._apply()
-        self.nodes.known(state.nodes)
+        self.nodes.note_known(state.nodes)
         self.ledger.remember(state)
         self._emit = emit
         self._tell()
@@ -204,7 +204,7 @@ class ClusterWatch:
     async def _learn(self, standings: Standings) -> None:
         try:
             async with asyncio.timeout(_KUEUE_SECONDS):
-                await standings.synced()
+                await standings.wait_until_synced()
         except TimeoutError:
             _log.warning("kueue_moves: Kueue's objects cannot be read, so none of its jobs is moved")
 
@@ -330,14 +330,14 @@ class ClusterWatch:
                 if await self._api.serves(NODE_METRICS):
                     listed, _ = await self._api.list(NODE_METRICS)
                     with self._api.reading.of(NODE_METRICS.kind, "of some node"):
-                        self.nodes.measured(dict(map(_usage, listed)))
+                        self.nodes.note_usage(dict(map(_usage, listed)))
                     self._woken.set()
                     trouble = False
             except (ApiError, ApiUnavailableError) as error:
                 if not trouble:
                     _log.warning("the use of nodes cannot be read, their requests count instead: %s", error)
                 trouble = True
-                self.nodes.measured({})
+                self.nodes.note_usage({})
                 self._woken.set()
             await asyncio.sleep(self._settings.metrics_seconds)
 

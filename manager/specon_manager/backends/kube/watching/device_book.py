@@ -12,7 +12,7 @@ from specon_manager.backends.kube.objects.device_taints import (
     DeviceTaint,
     SliceTaints,
     TaintRule,
-    announced,
+    read_announcement,
 )
 
 
@@ -67,7 +67,7 @@ class DeviceBook:
             self._claims[after.uid] = after
             self._judge([after])
 
-    def announced(self) -> dict[Holder, Announced]:
+    def list_announced(self) -> dict[Holder, Announced]:
         """Return the announcements by pod; of several devices the one that is taken first counts."""
         found: dict[Holder, Announced] = {}
         for said in self._by_claim.values():
@@ -79,7 +79,10 @@ class DeviceBook:
     def _judge(self, claims: Iterable[DeviceClaim]) -> None:
         for claim in claims:
             self._by_claim.pop(claim.uid, None)
-            said = (announced(device, self._taints(device), tolerated) for device, tolerated in claim.devices)
+            said = (
+                read_announcement(device, self._taints(device), tolerated)
+                for device, tolerated in claim.devices
+            )
             first = min((each for each in said if each is not None), key=_urgency, default=TOO_LATE)
             if first == TOO_LATE:
                 continue

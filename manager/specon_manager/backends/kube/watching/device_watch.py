@@ -48,7 +48,7 @@ class DeviceWatch:
 
         `replica_of` returns which replica a pod is that runs, as the core knows it; None: none, or not yet.
         """
-        announced = self._book.announced()
+        announced = self._book.list_announced()
         events = [
             ReplicaWarned(replica=self._told.pop(holder)[0], incarnation=holder.uid)
             for holder in sorted(self._told.keys() - announced.keys(), key=lambda each: each.uid)

@@ -28,7 +28,7 @@ class NodeBook:
         self._told: dict[str, NodeObserved] = {}
         self._dirty: set[str] = set()
 
-    def known(self, names: Iterable[str]) -> None:
+    def note_known(self, names: Iterable[str]) -> None:
         """Take note of nodes that an earlier manager knew: they are told to be gone if they are."""
         for name in names:
             self._told.setdefault(name, NodeObserved(node=name, capacity=NOTHING, usage=NOTHING))
@@ -62,7 +62,7 @@ class NodeBook:
         if pod.node and not pod.ended:
             self._count(pod, planned=False)
 
-    def measured(self, usage: Mapping[str, Resources]) -> None:
+    def note_usage(self, usage: Mapping[str, Resources]) -> None:
         """Take note of the real use; nodes that are not in it go by the requests on them."""
         self._dirty |= self._measured.keys() | usage.keys()
         self._measured = dict(usage)

@@ -23,7 +23,7 @@ def test_a_wish_that_is_there_ends_the_memory():
     """It does not matter who has written it."""
     unwritten = Unwritten()
     unwritten.put_off("u", 0.0)
-    unwritten.written("u")
+    unwritten.note_written("u")
     assert unwritten.put_off("u", 70.0)
 
 

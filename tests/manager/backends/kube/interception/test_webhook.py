@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from specon_manager.backends.kube.admission import bounded_route
 from specon_manager.backends.kube.interception import webhook
-from specon_manager.backends.kube.interception.eviction import Answer, answered, read_eviction
+from specon_manager.backends.kube.interception.eviction import Answer, answer_eviction, read_eviction
 from specon_manager.backends.kube.interception.webhook import MAX_BYTES, PATH, eviction_routes
 
 
@@ -60,12 +60,12 @@ def test_anything_else_passes(changes):
 
 def test_an_answer_has_no_time_after_which_to_ask_again():
     """The API server would tell it to client-go, which waits without a word."""
-    response = answered("r-1", Answer(verdict="wait", words="later"))["response"]
+    response = answer_eviction("r-1", Answer(verdict="wait", words="later"))["response"]
     status = {"code": 429, "reason": "TooManyRequests", "message": "later"}
     assert response == {"uid": "r-1", "allowed": False, "status": status}
-    gone = answered("r-1", Answer(verdict="gone", words="gone"))["response"]
+    gone = answer_eviction("r-1", Answer(verdict="gone", words="gone"))["response"]
     assert (gone["allowed"], gone["status"]["code"], gone["status"]["reason"]) == (False, 404, "NotFound")
-    told = answered("r-1", Answer(verdict="pass", words="why"))["response"]
+    told = answer_eviction("r-1", Answer(verdict="pass", words="why"))["response"]
     assert told == {"uid": "r-1", "allowed": True, "warnings": ["why"]}
 
 

@@ -53,7 +53,7 @@ async def followed():
     made = Followed()
     made.workload("first")
     task = asyncio.create_task(made.standings.run())
-    await made.standings.synced()
+    await made.standings.wait_until_synced()
     yield made
     task.cancel()
 

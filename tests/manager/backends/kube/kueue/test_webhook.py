@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.facts import GATE
-from specon_manager.backends.kube.kueue.webhook import PATH, answered, gate_routes, is_gated
+from specon_manager.backends.kube.kueue.webhook import PATH, answer_workload, gate_routes, is_gated
 from support.kube.kueue_api import DEFINITIONS
 
 ALL = PreemptionGateSettings(enabled=True)
@@ -32,7 +32,7 @@ def asked(spec=None, annotations=None, **changes):
 
 def patched(request):
     """Return the Workload as the server keeps it."""
-    response = answered(request, gate=True)["response"]
+    response = answer_workload(request, gate=True)["response"]
     (operation,) = json.loads(base64.b64decode(response["patch"]))
     spec = request["object"]["spec"]
     if operation["path"].endswith("/-"):

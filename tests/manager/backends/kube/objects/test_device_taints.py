@@ -6,7 +6,7 @@ from specon_manager.backends.kube.objects.device_taints import (
     TOO_LATE,
     DeviceTaint,
     Tolerated,
-    announced,
+    read_announcement,
     slim_claim,
     slim_rule,
     slim_slice,
@@ -46,7 +46,7 @@ def tolerated(**changes):
 )
 def test_a_taint_announces_what_the_claim_does_not_tolerate(taints, tolerations, expected):
     """`NoSchedule` has no time. `NoExecute` has one if it is tolerated for some time, else it is too late."""
-    found = announced(GPU, taints, tolerations)
+    found = read_announcement(GPU, taints, tolerations)
     if isinstance(expected, tuple):
         assert found is not None
         assert (found.leaves_at,) == expected
@@ -127,5 +127,7 @@ def test_names_and_times_are_bounded():
     found = slim_slice({"metadata": {}, "spec": spec})
     assert len(found.taints) <= 128
     assert {len(each) for each in found.taints.values()} == {16}
-    (words,) = {announced(("d", "p" * 999, "n" * 999), each, []).why for each in found.taints.values()}
+    (words,) = {
+        read_announcement(("d", "p" * 999, "n" * 999), each, []).why for each in found.taints.values()
+    }
     assert len(words) < 300

@@ -31,7 +31,7 @@ async def tidied(api, ended, *, holds=lambda: True, **bounds):
     """Run until nothing is left to do."""
     keeping = Housekeeping(api, holds=holds, sleep=lambda _: asyncio.sleep(0), **bounds)
     for number, replica in enumerate(ended):
-        keeping.ended(replica, float(number), Name("default", f"m-{number}"), f"uid-{number}")
+        keeping.note_ended(replica, float(number), Name("default", f"m-{number}"), f"uid-{number}")
     task = asyncio.ensure_future(keeping.run())
     for _ in range(200):
         await asyncio.sleep(0)

@@ -34,23 +34,23 @@ def test_who_holds_a_tainted_device_is_named_whichever_is_seen_first():
     """By a slice or by a rule; and no longer once the taint, the rule or the claim is gone."""
     book = DeviceBook()
     book.claim_changed(None, claim("gpu-0"))
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     tainted, clean = part(**{"gpu-0": (SERVICE,)}), part()
     book.slice_changed(None, tainted)
-    assert book.announced()[POD].why.endswith("has the taint example.com/service")
+    assert book.list_announced()[POD].why.endswith("has the taint example.com/service")
     book.slice_changed(tainted, clean)
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     book.rule_changed(None, rule())
-    assert POD in book.announced()
+    assert POD in book.list_announced()
     book.rule_changed(rule(), None)
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     book.rule_changed(None, rule())
     book.claim_changed(claim("gpu-0"), None)
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     late = DeviceBook()
     late.slice_changed(None, tainted)
     late.claim_changed(None, claim("gpu-0"))
-    assert POD in late.announced()
+    assert POD in late.list_announced()
 
 
 def test_other_devices_and_claims_that_outlive_their_pod_announce_nothing():
@@ -59,7 +59,7 @@ def test_other_devices_and_claims_that_outlive_their_pod_announce_nothing():
     book.slice_changed(None, part(**{"gpu-0": (SERVICE,)}))
     book.claim_changed(None, claim("gpu-1"))
     book.claim_changed(None, claim("gpu-0", own=False, uid="shared"))
-    assert book.announced() == {}
+    assert book.list_announced() == {}
 
 
 def test_slices_of_an_earlier_generation_count_no_more():
@@ -68,9 +68,9 @@ def test_slices_of_an_earlier_generation_count_no_more():
     book.claim_changed(None, claim("gpu-0"))
     book.slice_changed(None, part(**{"gpu-0": (SERVICE,)}))
     book.slice_changed(None, part("new", 2))
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     book.slice_changed(part("new", 2), None)
-    assert POD in book.announced()
+    assert POD in book.list_announced()
 
 
 def test_the_device_that_is_taken_first_counts_and_one_that_is_taken_already_makes_it_too_late():
@@ -81,11 +81,11 @@ def test_the_device_that_is_taken_first_counts_and_one_that_is_taken_already_mak
     book.claim_changed(None, claim("gpu-0"))
     timed = claim("gpu-1", uid="timed", tolerated=minute)
     book.claim_changed(None, timed)
-    assert book.announced()[POD].leaves_at == 160.0
+    assert book.list_announced()[POD].leaves_at == 160.0
     book.claim_changed(timed, None)
-    assert book.announced()[POD].leaves_at is None
+    assert book.list_announced()[POD].leaves_at is None
     book.claim_changed(claim("gpu-0"), claim("gpu-0", "gpu-1"))
-    assert book.announced() == {}
+    assert book.list_announced() == {}
 
 
 def test_a_claim_without_devices_is_not_kept():
@@ -93,6 +93,6 @@ def test_a_claim_without_devices_is_not_kept():
     book = DeviceBook()
     book.rule_changed(None, rule(device=None))
     book.claim_changed(None, claim())
-    assert book.announced() == {}
+    assert book.list_announced() == {}
     book.claim_changed(claim(), msgspec.structs.replace(claim("gpu-7"), pods=()))
-    assert book.announced() == {}
+    assert book.list_announced() == {}

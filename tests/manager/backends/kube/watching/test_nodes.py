@@ -62,9 +62,9 @@ def test_only_what_changed_noticeably_is_told():
     book = NodeBook()
     book.node_changed(None, _node())
     book.events()
-    book.measured({"n": Resources(cpu=0.7)})
+    book.note_usage({"n": Resources(cpu=0.7)})
     assert book.events() == []
-    book.measured({"n": Resources(cpu=0.9)})
+    book.note_usage({"n": Resources(cpu=0.9)})
     assert [event.usage.cpu for event in book.events()] == [0.9]
     book.node_changed(_node(), _node(ready=False))
     assert [event.ready for event in book.events()] == [False]
@@ -75,7 +75,7 @@ def test_only_what_changed_noticeably_is_told():
 def test_a_node_that_an_earlier_manager_knew_and_is_not_there_is_gone():
     """Once."""
     book = NodeBook()
-    book.known(["lost"])
+    book.note_known(["lost"])
     assert book.events() == [NodeGone(node="lost")]
     assert book.events() == []
 
