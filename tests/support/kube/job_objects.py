@@ -48,6 +48,10 @@ _SPECS = {
     "MPIJob": _types("mpiReplicaSpecs", Launcher=1),
     "JobSet": _job_set,
     "TrainJob": lambda workers, _: {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": workers}},
+    "LeaderWorkerSet": lambda workers, pods: {
+        "replicas": 1,
+        "leaderWorkerTemplate": {"size": workers, "workerTemplate": pods},
+    },
     "StatefulSet": lambda workers, pods: {"replicas": workers, "template": pods},
 }
 KINDS = tuple(sorted(_SPECS))
