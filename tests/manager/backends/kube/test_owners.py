@@ -47,7 +47,7 @@ def _owner(kind="Job", **known):
         (_owner("LeaderWorkerSet"), ""),
         (_owner("LeaderWorkerSet", apart="has 2 groups"), "LeaderWorkerSet train has 2 groups"),
         (_owner("LeaderWorkerSet", controller="DisaggregatedSet x"), "belongs to DisaggregatedSet x"),
-        (_owner("LeaderWorkerSet", kueue=True, kueue_against=""), "not suspended by Kueue as one"),
+        (_owner("LeaderWorkerSet", kueue=True, kueue_against=""), "not suspended by Kueue"),
         (_owner("LeaderWorkerSet", at_once=2, options=Options(replicas="independent")), "ends all"),
         (_owner(suspended=True, suspended_for="m-1"), ""),
         (None, "nothing is known yet of Job train"),

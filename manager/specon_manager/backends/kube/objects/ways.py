@@ -96,7 +96,7 @@ def _of_kueue(owner: OwnerInfo, options: Options) -> str:
     if owner.kueue_against:
         return owner.kueue_against
     if owner.kind not in SWITCHES or owner.kind == KIND:
-        return f"a {owner.kind} is not suspended by Kueue as one"
+        return f"a {owner.kind} is not suspended by Kueue"
     if owner.at_once > 1 and not owner.coupling(options).coupled:
         return f"it suspends all of its {owner.at_once} pods, though each trains by itself"
     return ""
