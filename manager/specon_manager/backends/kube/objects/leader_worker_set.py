@@ -22,6 +22,8 @@ KIND: Final = "LeaderWorkerSet"
 _PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
 SET_NAME: Final = f"{_PREFIX}name"
 """The label of each pod that names its LeaderWorkerSet."""
+WORKER_INDEX: Final = f"{_PREFIX}worker-index"
+"""That of its index in its group, which the webhook of LeaderWorkerSets adds to a worker."""
 _EXCLUSIVE: Final = (f"{_PREFIX}exclusive-topology", f"{_PREFIX}subgroup-exclusive-topology")
 _RECREATES: Final = frozenset({"", "RecreateGroupOnPodRestart", "RecreateGroupAfterStart"})
 _GROUP: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,5})")
