@@ -26,6 +26,7 @@ EXAMPLES = {
     "JobSet of one Indexed Job": ("JobSet", INDEXED),
     "JobSet of several Indexed Jobs": ("JobSet", {**INDEXED, "jobs": 2}),
     "TrainJob of one Indexed Job": ("TrainJob", INDEXED),
+    "LeaderWorkerSet of one group": ("LeaderWorkerSet", GROUP),
     "StatefulSet, bare pod, ReplicaSet and others": ("StatefulSet", GROUP),
 }
 ROWS = [

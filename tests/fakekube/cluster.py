@@ -17,6 +17,7 @@ from fakekube.kinds import (
     BUILT_IN_KINDS,
     JOB_KINDS,
     KUEUE_KINDS,
+    LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
     OPTIONAL_KINDS,
@@ -28,6 +29,7 @@ from fakekube.kinds import (
 )
 from fakekube.kubelet import Kubelet
 from fakekube.kueue import Kueue
+from fakekube.leader_worker_sets import LeaderWorkerSetController
 from fakekube.machinery import Machinery
 from fakekube.mpi_jobs import MpiOperator
 from fakekube.operators import TrainingOperator
@@ -66,13 +68,13 @@ class FakeCluster:
         self.tokens = Tokens(self.store, self.clock)
         self.webhooks = Webhooks(self.store)
         self.machinery = Machinery(self.store, self.clock)
-        self.machinery.admission = self.webhooks.admit
+        self.machinery.admission = self._admit
         offered = (*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS, *(KUEUE_KINDS if kueue else ()))
         kinds = [kind for kind in offered if kind not in without]
         definitions = schemas.read(_DEFINITIONS) | schemas.read(_JOB_DEFINITIONS)
         self.machinery.schemas = {
             kind: definitions[kind.plural]
-            for kind in (*OWN_KINDS, *JOB_KINDS, WORKLOADS)
+            for kind in (*OWN_KINDS, *JOB_KINDS, LEADER_WORKER_SETS, WORKLOADS)
             if kind.plural in definitions
         }
         self.server = Server(self.machinery, self.tokens, self.faults, kinds, self.webhooks)
@@ -80,9 +82,9 @@ class FakeCluster:
         self.kubelet = Kubelet(self.machinery, self.clock)
         self.jobs = JobController(self.machinery, self.clock)
         self.train_jobs = TrainJobController(self.machinery)
+        self.leader_worker_sets = LeaderWorkerSetController(self.machinery)
         self.kueue = Kueue(self.machinery)
-        if kueue:
-            self.machinery.admission = self._admit
+        self._with_kueue = kueue
         self._controllers: list[Any] = []
         if controllers:
             self._controllers = [
@@ -90,6 +92,7 @@ class FakeCluster:
                 *([self.kueue] if kueue else []),
                 self.train_jobs,
                 JobSetController(self.machinery),
+                self.leader_worker_sets,
                 MpiOperator(self.machinery),
                 TrainingOperator(self.machinery, self.clock),
                 self.jobs,
@@ -106,8 +109,11 @@ class FakeCluster:
         self._task: asyncio.Task[None] | None = None
 
     async def _admit(self, kind: Kind, value: Object, operation: str) -> Object:
-        """Ask Kueue's webhook, and then those that are configured."""
-        return await self.webhooks.admit(kind, self.kueue.defaulted(kind, value, operation), operation)
+        """Ask Kueue's webhook, then those that are configured, and that of LeaderWorkerSets last."""
+        if self._with_kueue:
+            value = self.kueue.defaulted(kind, value, operation)
+        value = await self.webhooks.admit(kind, value, operation)
+        return self.leader_worker_sets.defaulted(kind, value, operation)
 
     @property
     def url(self) -> str:

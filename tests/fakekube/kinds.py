@@ -84,6 +84,7 @@ PYTORCH_JOBS = _custom("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
 MPI_JOBS = _custom("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 TRAIN_JOBS = _custom("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 JOB_SETS = _custom("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+LEADER_WORKER_SETS = _custom("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 WORKLOADS = _custom("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
 LOCAL_QUEUES = _custom("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
 CLUSTER_QUEUES = dataclasses.replace(
@@ -94,8 +95,9 @@ NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespa
 
 OWN_KINDS = (TRAINING_PROGRESSES, MIGRATIONS, TRAINING_JOBS, TRAINING_QUEUES)
 JOB_KINDS = (TF_JOBS, PYTORCH_JOBS, MPI_JOBS, JOB_SETS, TRAIN_JOBS)
+"""Those that say `suspend`."""
 KUEUE_KINDS = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES)
-OPTIONAL_KINDS = (*JOB_KINDS, POD_METRICS, NODE_METRICS)
+OPTIONAL_KINDS = (*JOB_KINDS, LEADER_WORKER_SETS, POD_METRICS, NODE_METRICS)
 BUILT_IN_KINDS = (
     PODS,
     NODES,

@@ -58,7 +58,11 @@ def _seen(made: Object, uid: str) -> Object:
     return made
 
 
+_GROUP_POD: Final = stateful_pod("train-0", 1)
+_GROUP_POD["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/name"] = "train"
+
 _PODS: Final = [
+    _GROUP_POD,
     pod(annotations={**annotated(), "specon.io/queue": "team-a"}),
     job_pod(index=3),
     stateful_pod(),

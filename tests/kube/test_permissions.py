@@ -14,6 +14,7 @@ import pytest
 from fakekube.kinds import (
     JOB_SETS,
     JOBS,
+    LEADER_WORKER_SETS,
     LEASES,
     MIGRATIONS,
     NODES,
@@ -53,7 +54,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def operated(name):
-    """Yield a TFJob, a PyTorchJob, a JobSet and a TrainJob of one pod each, with their replicas."""
+    """Yield a job of one pod of each kind that an operator runs, with its replica."""
     template = training_template(name)
     one = {"replicas": 1, "restartPolicy": "OnFailure", "template": template}
     job = {"metadata": {}, "spec": {"backoffLimit": 0, "template": template}}
@@ -63,6 +64,7 @@ def operated(name):
         (PYTORCH_JOBS, {"pytorchReplicaSpecs": {"Master": one}}, ""),
         (JOB_SETS, {"replicatedJobs": sets}, "-worker-0"),
         (TRAIN_JOBS, {"runtimeRef": {"name": "one-pod"}}, "-node-0"),
+        (LEADER_WORKER_SETS, {"leaderWorkerTemplate": {"workerTemplate": template}}, ""),
     ):
         own = f"{name}-{kind.name.lower()}"
         yield kind, {"metadata": {"name": own}, "spec": spec}, f"training/{own}{of_job}/worker/0"

@@ -223,6 +223,12 @@ TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "
         ("TFJob", {"tfReplicaSpecs": {"PS": {"template": TEMPLATE}}}, 1),
         ("MPIJob", {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE}}}, 1),
         ("JobSet", {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": TEMPLATE}}}]}, 1),
+        ("LeaderWorkerSet", {"leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}}, 1),
+        (
+            "LeaderWorkerSet",
+            {"leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE}},
+            2,
+        ),
     ],
 )
 def test_each_kind_is_annotated_in_its_pod_templates(folder, capsys, kind, spec, count):

@@ -4,8 +4,19 @@ from typing import Any
 
 from fakekube import owned
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, TRAINING_JOBS, WORKLOADS, Kind
+from fakekube.kinds import (
+    JOBS,
+    LEADER_WORKER_SETS,
+    MIGRATIONS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    TRAINING_JOBS,
+    WORKLOADS,
+    Kind,
+)
 from fakekube.kueue import QUEUE
+from fakekube.leader_worker_sets import NAME as GROUP_NAME
 from fakekube.quantities import add, amounts, requested
 from fakekube.store import Entry
 from specon_manager.backends.kube.objects.identity import identity_of
@@ -80,6 +91,9 @@ class Rules:
             return
         conditions = pod.get("status", {}).get("conditions") or []
         ours = any(each["type"] == "DisruptionTarget" and each["status"] == "True" for each in conditions)
+        of_group = (pod["metadata"].get("labels") or {}).get(GROUP_NAME, "")
+        group = self._cluster.store.get(LEADER_WORKER_SETS, (metadata["namespace"], of_group))
+        ours = ours or SUSPENDED_FOR in ((group or {}).get("metadata", {}).get("annotations") or {})
         for owner in metadata.get("ownerReferences") or []:
             job = self._cluster.store.get(JOBS, (metadata["namespace"], owner["name"]))
             told = [] if job is None else [job, *owned.of(self._cluster.store, WORKLOADS, job)]
@@ -130,7 +144,7 @@ class Rules:
         ]
         left += [
             f"{each['kind']} {each['metadata']['name']} carries {SUSPENDED_FOR}"
-            for each in (*store.all(JOBS), *store.all(WORKLOADS))
+            for each in (*store.all(JOBS), *store.all(LEADER_WORKER_SETS), *store.all(WORKLOADS))
             if SUSPENDED_FOR in (each["metadata"].get("annotations") or {})
         ]
         return left + [

@@ -14,6 +14,7 @@ from fakekube.kinds import (
     EVENTS,
     JOB_SETS,
     JOBS,
+    LEADER_WORKER_SETS,
     LEASES,
     MIGRATIONS,
     MUTATING_WEBHOOKS,
@@ -50,7 +51,8 @@ STATES = ("Proposed", "Reserved", "Checkpointing", "Evicting", "Restoring", "Ver
 OWNERS = ("Pod", "Job", "StatefulSet", "Indexed")
 """What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved singly.
 
-A `Gang` is an Indexed Job of four pods that train as one, a `JobSet` one of two Jobs of two pods each.
+A `Gang` is an Indexed Job of four pods that train as one, a `JobSet` one of two Jobs of two pods each, a
+`LeaderWorkerSet` has one group of four.
 """
 DECISIONS = Settings(
     policy="fifo",
@@ -67,6 +69,7 @@ _KINDS: Mapping[str, Kind] = {
     "Indexed": JOBS,
     "Gang": JOBS,
     "JobSet": JOB_SETS,
+    "LeaderWorkerSet": LEADER_WORKER_SETS,
     "StatefulSet": STATEFUL_SETS,
 }
 
@@ -209,12 +212,12 @@ class ClusterStage:
             body: Object = {"replicas": 1, "serviceName": name, "selector": selector}
         else:
             body = {"backoffLimit": 0}
-        if owner in {"Gang", "JobSet"}:
+        if owner in {"Gang", "JobSet", "LeaderWorkerSet"}:
             template["metadata"]["annotations"] |= {
                 "specon.io/replicas": "coupled",
                 "specon.io/savers": "all",
             }
-            pods = 4 if owner == "Gang" else 2
+            pods = 2 if owner == "JobSet" else 4
             body |= {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
             self.sidecars.together.add(f"{namespace}/{name}")
         if owner == "JobSet":
@@ -227,6 +230,12 @@ class ClusterStage:
                 pod["containers"][0]["resources"] = {"requests": leader}
             metadata = {"name": name, "labels": labels or {}}
             manifest = {"metadata": metadata, "spec": {"replicatedJobs": jobs, **spec}}
+            await self.cluster.machinery.create(kind, namespace, manifest)
+            return replica
+        if owner == "LeaderWorkerSet":
+            template["spec"]["restartPolicy"] = "Always"
+            body = {"leaderWorkerTemplate": {"size": 4, "workerTemplate": template}}
+            manifest = {"metadata": {"name": name, "labels": labels or {}}, "spec": {**body, **spec}}
             await self.cluster.machinery.create(kind, namespace, manifest)
             return replica
         if owner == "Indexed":

@@ -2,7 +2,7 @@
 
 import copy
 
-from fakekube.kinds import JOB_KINDS, JOBS
+from fakekube.kinds import JOB_KINDS, JOBS, LEADER_WORKER_SETS
 from support.kube.stage import template
 
 ELASTIC = {"specon.io/min-workers": "1", "specon.io/max-workers": "8"}
@@ -48,8 +48,14 @@ _SPECS = {
     "MPIJob": _types("mpiReplicaSpecs", Launcher=1),
     "JobSet": _job_set,
     "TrainJob": lambda workers, _: {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": workers}},
+    "LeaderWorkerSet": lambda workers, pods: {
+        "replicas": 1,
+        "leaderWorkerTemplate": {"size": workers, "workerTemplate": pods},
+    },
     "StatefulSet": lambda workers, pods: {"replicas": workers, "template": pods},
 }
 KINDS = tuple(sorted(_SPECS))
 SUSPENDABLE = {kind.name: kind for kind in (JOBS, *JOB_KINDS)}
-"""The kinds that have a switch which suspends them, as the API server knows them."""
+"""The kinds that say `suspend`, as the API server knows them."""
+MOVED_AS_ONE = {**SUSPENDABLE, LEADER_WORKER_SETS.name: LEADER_WORKER_SETS}
+"""With them the kind that says `replicas: 0` in its place."""

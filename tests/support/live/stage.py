@@ -19,6 +19,7 @@ from specon_manager.backends.kube.transport.resources import (
     EVENTS,
     JOB_SETS,
     JOBS,
+    LEADER_WORKER_SETS,
     LEASES,
     MIGRATIONS,
     NAMESPACES,
@@ -399,8 +400,8 @@ class LiveStage:
         await self.api.create(PVCS, {**kind, "metadata": {"name": CLAIM}, "spec": wanted}, self.namespace)
 
     async def _end_jobs(self) -> None:
-        # A JobSet first: it makes its Jobs anew.
-        sets = (JOB_SETS,) if await self.api.serves(JOB_SETS) else ()
+        # These first: they make their Jobs and StatefulSets anew.
+        sets = [each for each in (JOB_SETS, LEADER_WORKER_SETS) if await self.api.serves(each)]
         for resource in (*sets, JOBS, STATEFUL_SETS, PODS):
             for one in (await self.api.list(resource, self.namespace))[0]:
                 with contextlib.suppress(ApiError):

@@ -227,7 +227,8 @@ class KubeBackend:
         """Bring back jobs that are kept away without a change in flight and without a queue that holds them.
 
         Objects with our mark are resumed, and evicted bare pods are created again. The order for this may be
-        lost, or the job may no longer be held. Pods that still end must be gone first.
+        lost, or the job may no longer be held. Pods that still end must be gone
+        first, and what may create them again.
         """
         settled = False
         while True:
@@ -251,7 +252,7 @@ class KubeBackend:
         for owner in [each for each in self._ledger.suspended() if each.key in keys]:
             if self._in_flight(owner):
                 continue
-            if any(map(self._book.is_ending, self._jobs_of(owner))):
+            if owner.remains or any(map(self._book.is_ending, self._jobs_of(owner))):
                 waits.add(owner.key)
                 continue
             _log.warning("%s in %s is suspended for nothing: resumed", owner, owner.namespace)

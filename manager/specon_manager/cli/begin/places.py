@@ -19,8 +19,9 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "TFJob": ("spec", "tfReplicaSpecs", "*", "template"),
     "MPIJob": ("spec", "mpiReplicaSpecs", "*", "template"),
     "JobSet": ("spec", "replicatedJobs", "*", "template", "spec", "template"),
+    "LeaderWorkerSet": ("spec", "leaderWorkerTemplate", "leaderTemplate|workerTemplate"),
 }
-"""Where the pod templates of a kind stand; `*` is each of them."""
+"""Where the pod templates of a kind stand; `*` is each of them, `|` stands between several."""
 KINDS: Final = (*_KINDS, "TrainJob")
 _PATCHES: Final = "runtimePatches"
 _OVERRIDES: Final = "podTemplateOverrides"
@@ -141,8 +142,9 @@ def _below(node: Any, content: Any, way: tuple[str, ...], place: str) -> Iterato
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
-        if way[0] in {"*", key.value}:
-            name = f"{place}/{key.value}" if way[0] == "*" else place
+        names = way[0].split("|")
+        if way[0] == "*" or key.value in names:
+            name = place if [key.value] == names else f"{place}/{key.value}"
             yield from _below(value, mapping(content).get(key.value), way[1:], name)
 
 

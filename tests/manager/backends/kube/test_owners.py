@@ -44,6 +44,11 @@ def _owner(kind="Job", **known):
             "cannot be suspended, and its 3 pods",
         ),
         (_owner("JobSet"), ""),
+        (_owner("LeaderWorkerSet"), ""),
+        (_owner("LeaderWorkerSet", apart="has 2 groups"), "LeaderWorkerSet train has 2 groups"),
+        (_owner("LeaderWorkerSet", controller="DisaggregatedSet x"), "belongs to DisaggregatedSet x"),
+        (_owner("LeaderWorkerSet", kueue=True, kueue_against=""), "not suspended by Kueue"),
+        (_owner("LeaderWorkerSet", at_once=2, options=Options(replicas="independent")), "ends all"),
         (_owner(suspended=True, suspended_for="m-1"), ""),
         (None, "nothing is known yet of Job train"),
     ],
@@ -70,7 +75,7 @@ def test_it_is_said_why_pods_of_ray_are_observed():
 
 @pytest.mark.parametrize("controller", ["LeaderWorkerSet group", "Pod group-0"])
 @pytest.mark.parametrize("said", [Options(), Options(replicas="independent")])
-def test_no_pod_of_a_leader_worker_set_leaves_its_group_alone(controller, said):
+def test_a_pod_that_does_not_name_its_leader_worker_set_does_not_leave_its_group_alone(controller, said):
     """Though a StatefulSet of leaders, or of workers, may have one pod; annotations change nothing."""
     owner = _owner("StatefulSet", controller=controller, options=said)
     words = "a leader and its workers train as one"

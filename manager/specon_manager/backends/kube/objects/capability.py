@@ -10,7 +10,7 @@
 | JobSet of one Indexed Job | suspend | live where the JobSet controller lets it, else refused |
 | JobSet of several Indexed Jobs | suspend, where they are alike but for requests, and train as one | not |
 | TrainJob | suspend (Trainer 2.0) | not: numNodes cannot be changed |
-| StatefulSet, bare Pod, others | not | not |
+| LeaderWorkerSet, StatefulSet, bare Pod, others | not | not |
 
 `live`: the others train on while some go or come. `restart`: the job is suspended after a verified
 checkpoint, its number is changed, and it is resumed.
@@ -26,6 +26,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.leader_worker_set import KIND
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_sidecar.counts import format_count
 
@@ -41,6 +42,9 @@ SINCE: Final[Mapping[str, str]] = {
     "TrainJob": "suspend: Trainer 2.0",
 }
 """Since which version each kind can take each action on it."""
+_NOT_HELD: Final[Mapping[str, str]] = {
+    KIND: "a LeaderWorkerSet is moved, and neither held nor scaled: replicas: 0 may be its user's own wish"
+}
 
 
 class Capability(Struct, frozen=True, kw_only=True):
@@ -83,7 +87,9 @@ def capability(owner: OwnerInfo | None, options: Options, server: tuple[int, int
         return _none("Pod", why)
     theirs = _of_others(owner)
     if theirs or owner.kind not in SINCE:
-        why = theirs or f"a {owner.kind} cannot be suspended, and its number of pods is no training job's"
+        why = theirs or _NOT_HELD.get(
+            owner.kind, f"a {owner.kind} cannot be suspended, and its number of pods is no training job's"
+        )
         return _none(owner.kind, why, suspends=owner.kind in SINCE)
     alone = no_gang(owner)
     fixed = f"the controller of {owner} lets nobody change the number of its workers" if owner.fixed else ""
@@ -126,7 +132,7 @@ def no_gang(owner: OwnerInfo) -> str:
     if owner.kind in {"JobSet", "TrainJob"} and not owner.job:
         return f"{owner} makes {owner.jobs} Jobs, each a job of its own: their pods do not train as one"
     if owner.apart:
-        return f"{owner} makes {owner.jobs} Jobs, {owner.apart}"
+        return f"{owner} {owner.apart}"
     if owner.kind in {"Job", "JobSet", "TrainJob"} and not owner.indexed and owner.at_once > 1:
         return f"{owner} is not Indexed: its {owner.at_once} pods cannot be told apart"
     if owner.indexed and owner.at_once != owner.workers:

@@ -1,8 +1,8 @@
 """Whether the pods of an owner train as one, or each by itself; and what says so, in words. Pure.
 
-Its user says it by `specon.io/replicas`. Else pods that Kubeflow, a JobSet or a TrainJob make together train
-as one; those of an Indexed Job or a StatefulSet do unless nothing hints at it. What cannot be told counts as
-one training: to move one of its pods alone would end all others.
+Its user says it by `specon.io/replicas`. Else pods that Kubeflow, a JobSet, a TrainJob or a LeaderWorkerSet
+make together train as one; those of an Indexed Job or a StatefulSet do unless nothing hints at it. What
+cannot be told counts as one training: to move one of its pods alone would end all others.
 """
 
 import re
@@ -15,7 +15,7 @@ from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mappings
 
-_TOGETHER: Final = frozenset({"TFJob", "PyTorchJob", "MPIJob", "JobSet", "TrainJob"})
+_TOGETHER: Final = frozenset({"TFJob", "PyTorchJob", "MPIJob", "JobSet", "TrainJob", "LeaderWorkerSet"})
 _VARIABLES: Final = re.compile(
     r"MASTER_(ADDR|PORT)|WORLD_SIZE|RANK|(LOCAL|NODE|GROUP)_RANK|NNODES|NUM_(NODES|PROCESSES|WORKERS)"
     r"|TF_CONFIG|PET_\w+|NCCL_\w+|GLOO_\w+|RDZV_\w+|OMPI_\w+|PMI_\w+|HOROVOD_\w+|DEEPSPEED_\w+|SLURM_\w+"

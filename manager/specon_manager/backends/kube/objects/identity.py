@@ -12,6 +12,7 @@ A replica keeps its name over moves and restarts, and no two pods of one owner h
 | JobSet of one Job | the name of that, JOBSET-REPLICATEDJOB-0 | worker, completion index |
 | JobSet of several Jobs | its name | worker, 1000 x the index of the Job in it + completion index |
 | the same, where its pods say that each trains by itself | the name of the Job | worker, completion index |
+| LeaderWorkerSet | its name, of a further group NAME-GROUP | worker, 0 for the leader, else the ordinal |
 | anything else (ReplicaSet, ...) | its name | worker 0; can be observed only |
 
 Of a Kubeflow job the master or chief is worker 0, the workers follow from 1, whether there is such a head or
@@ -29,6 +30,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.job_set import index_in_set
+from specon_manager.backends.kube.objects.leader_worker_set import KIND, SET_NAME, job_of_group, member_of
 from specon_manager.backends.kube.transport.resources import Object
 from specon_sidecar.wire import ReplicaName
 
@@ -65,8 +67,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     """Kind of what creates the next pod of this replica: Pod (nobody does), Job, StatefulSet, TFJob, ..."""
     owner_name: str = ""
     owner_uid: str = ""
-    """Empty for a bare pod, which has another UID after each move, for a JobSet that does not tell it, and
-    for the launcher of an MPIJob, whose owner is a Job."""
+    """Empty for a bare pod, which has another UID after each move, for a JobSet that does not tell it, for a
+    LeaderWorkerSet, which never does, and for the launcher of an MPIJob, whose owner is a Job."""
 
     @property
     def replica(self) -> str:
@@ -159,6 +161,9 @@ def _identify_owned(
     elif kind == "StatefulSet" and group == "apps":
         ordinal = _ORDINAL.search(name)
         index = _number(labels.get(POD_INDEX, ordinal[1] if ordinal else None))
+        if (in_group := member_of(labels, owner, index)) is not None:
+            kind, owner, uid = KIND, str(labels[SET_NAME]), ""
+            job, index = job_of_group(owner, in_group[0]), in_group[1]
     if index is None or index > _HIGHEST_INDEX:
         return None
     return Identity(

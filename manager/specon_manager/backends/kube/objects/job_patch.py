@@ -4,7 +4,7 @@ A number of workers counts everything that is no parameter server and no launche
 and evaluators too. Where it is changed, the last workers go or come; heads and parameter servers never do.
 
 Sources: Kubernetes API reference, Job v1; Kubeflow training operator v1 (`RunPolicy.suspend`); MPI operator
-v2beta1; JobSet v1alpha2; Kubeflow Trainer v2 (`TrainJob`).
+v2beta1; JobSet v1alpha2; Kubeflow Trainer v2 (`TrainJob`); LeaderWorkerSet v1.
 """
 
 import copy
@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from specon_manager.backends.kube.objects.annotation_keys import SCALED, SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
+from specon_manager.backends.kube.objects.leader_worker_set import KIND, why_not_as_one
 from specon_manager.backends.kube.transport.resources import Object
 from specon_sidecar.counts import format_count
 
@@ -25,8 +26,12 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "TFJob": ("spec", "runPolicy", "suspend"),
     "PyTorchJob": ("spec", "runPolicy", "suspend"),
     "MPIJob": ("spec", "runPolicy", "suspend"),
+    KIND: ("spec", "replicas"),
 }
 """Where each kind that can be suspended has its switch."""
+_NO_GROUP: Final = 0
+_ONE_GROUP: Final = 1
+"""What a LeaderWorkerSet says in the place of `suspend`, and of its opposite: one of several is not moved."""
 _WORKLOAD: Final = "Workload"
 """Of Kueue: it suspends the job that it stands for while `spec.active` is false."""
 REPLICA_SPECS: Final[Mapping[str, str]] = {
@@ -65,7 +70,7 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     """
     body: Object = {}
     if wish.suspended is not None and is_suspended(kind, obj) is not wish.suspended:
-        _merge(body, _switch(kind, suspend=wish.suspended))
+        _merge(body, _switch(kind, obj, suspend=wish.suspended))
     resizes = wish.workers is not None and workers_of(kind, obj) != wish.workers
     if wish.workers is not None and resizes:
         _merge(body, _resize(kind, obj, wish.workers))
@@ -90,6 +95,8 @@ def is_suspended(kind: str, obj: Object) -> bool:
     found: Any = obj if kind in SWITCHES else {}
     for part in SWITCHES.get(kind, ()):
         found = mapping(found).get(part)
+    if kind == KIND:
+        return count(found, _ONE_GROUP) == _NO_GROUP
     return found is True
 
 
@@ -111,6 +118,8 @@ def workers_of(kind: str, obj: Object) -> int:
         return count(mapping(spec.get("trainer")).get("numNodes"), 1)
     if kind == "StatefulSet":
         return count(spec.get("replicas"), 1)
+    if kind == KIND:
+        return count(mapping(spec.get("leaderWorkerTemplate")).get("size"), 1)
     return indexes_of(spec) if kind == "Job" else 1
 
 
@@ -137,12 +146,16 @@ def read_asked_workers(workers: int, scaled: str) -> int:
     return int(before) if int(after) == workers else workers
 
 
-def _switch(kind: str, *, suspend: bool) -> Object:
+def _switch(kind: str, obj: Object, *, suspend: bool) -> Object:
     if kind == _WORKLOAD:
         return {"spec": {"active": not suspend}}
     if kind not in SWITCHES:
         raise ValueError(f"a {kind} cannot be suspended")
     switch: Any = suspend
+    if kind == KIND:
+        if suspend and (against := why_not_as_one(obj)):
+            raise ValueError(f"it {against}")
+        switch = _NO_GROUP if suspend else _ONE_GROUP
     for part in reversed(SWITCHES[kind]):
         switch = {part: switch}
     switched: Object = switch

@@ -14,12 +14,19 @@ from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.objects.job_patch import (
     REPLICA_SPECS,
+    SWITCHES,
     indexes_of,
     is_suspended,
     read_asked_workers,
     workers_of,
 )
 from specon_manager.backends.kube.objects.job_set import members_of, requests_by_index, why_apart
+from specon_manager.backends.kube.objects.leader_worker_set import (
+    KIND,
+    requests_of,
+    templates_of,
+    why_not_as_one,
+)
 from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, trainer_of, volcano_in
 from specon_manager.backends.kube.objects.quantities import requested_amounts, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
@@ -27,6 +34,7 @@ from specon_manager.backends.kube.objects.weights import bursts
 from specon_manager.backends.kube.transport.resources import (
     JOB_SETS,
     JOBS,
+    LEADER_WORKER_SETS,
     MPI_JOBS,
     PYTORCH_JOBS,
     STATEFUL_SETS,
@@ -104,7 +112,7 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     ps_requests: Resources | None = None
     """What a worker and a parameter server will reserve, without a sidecar; the second None without any."""
     unlike: tuple[tuple[int, Resources], ...] = ()
-    """Of a JobSet or TrainJob: what a worker reserves from this index on, where they differ; then
+    """What a worker reserves from this index on, where the templates of a kind with several differ; then
     `worker_requests` is the largest amount of each kind."""
     bursts: bool = False
     """Whether a worker may use more processors than its trainer requests."""
@@ -118,7 +126,9 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     jobs: int = 1
     """Of a JobSet or TrainJob: how many Jobs it makes."""
     apart: str = ""
-    """Why these cannot come and go as one, in words; empty where they can."""
+    """Why its pods cannot come and go as one, in words that follow its name; empty where they can."""
+    remains: str = ""
+    """Of a suspended LeaderWorkerSet: what has to go before it comes again, in words; empty for nothing."""
     heads: int = 0
     """Masters and chiefs, which are the first workers."""
     evaluators: int = 0
@@ -257,18 +267,34 @@ def slim_job_set(job_set: Object) -> OwnerInfo:
         return msgspec.structs.replace(owner, replicas=_workers(owner.workers))
     if owner.jobs == 0 or owner.options.replicas == "independent":
         return msgspec.structs.replace(owner, job="")
-    apart = why_apart(job_set, children)
+    why = why_apart(job_set, children)
     sizes = [indexes_of(child) for child in children]
-    members = () if apart else tuple(("worker", index) for index in members_of(times, sizes, _MOST))
+    members = () if why else tuple(("worker", index) for index in members_of(times, sizes, _MOST))
     unlike = requests_by_index(times, children)
     largest_of_all = largest(amount for _, amount in unlike) if unlike else owner.worker_requests
     return msgspec.structs.replace(
         owner,
         job=owner.name,
         replicas=members,
-        apart=apart,
+        apart=f"makes {owner.jobs} Jobs, {why}" if why else "",
         worker_requests=largest_of_all,
         unlike=unlike,
+    )
+
+
+def slim_leader_worker_set(leader_worker_set: Object) -> OwnerInfo:
+    """Return the needed fields of a LeaderWorkerSet: its only group is one job, the leader worker 0."""
+    spec = mapping(leader_worker_set.get("spec"))
+    leader, _ = templates_of(spec)
+    unlike = requests_of(spec)
+    owner = _owner(
+        KIND, leader_worker_set, template=leader, unlike=unlike, apart=why_not_as_one(leader_worker_set)
+    )
+    return msgspec.structs.replace(
+        owner,
+        replicas=_workers(owner.workers),
+        at_once=owner.workers,
+        worker_requests=largest(amount for _, amount in unlike) if unlike else owner.worker_requests,
     )
 
 
@@ -305,6 +331,7 @@ OWNER_RESOURCES: Final[Mapping[str, tuple[Resource, Callable[[Object], OwnerInfo
     "MPIJob": (MPI_JOBS, slim_mpi_job),
     "JobSet": (JOB_SETS, slim_job_set),
     "TrainJob": (TRAIN_JOBS, slim_train_job),
+    KIND: (LEADER_WORKER_SETS, slim_leader_worker_set),
 }
 """Which resource each kind is, and how it is slimmed."""
 
@@ -375,7 +402,8 @@ def _owner(
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         suspended=is_suspended(kind, obj),
-        suspended_for=str(annotations.get(names.SUSPENDED_FOR, "")),
+        # A LeaderWorkerSet copies its annotations to its StatefulSets: there they say nothing.
+        suspended_for=str(annotations.get(names.SUSPENDED_FOR, "")) if kind in SWITCHES else "",
         over=over and kind != "StatefulSet",
         deleting=metadata.get("deletionTimestamp") is not None,
         kueue=KUEUE_QUEUE in labels or KUEUE_QUEUE in mapping(of_pods.get("labels")),

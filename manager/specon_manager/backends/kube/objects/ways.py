@@ -1,7 +1,6 @@
 """Which way is open to a pod, by the kind of its owner; else why none is. Pure.
 
-Sources: LeaderWorkerSet v1, `pod_controller.go` (a StatefulSet of leaders, and one of workers that each
-leader owns; a pod that ends ends its group); KubeRay v1 (a RayCluster makes its pods itself).
+Source: KubeRay v1 (a RayCluster makes its pods itself).
 """
 
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import no_gang
 from specon_manager.backends.kube.objects.coupling import Coupling
 from specon_manager.backends.kube.objects.job_patch import SWITCHES
+from specon_manager.backends.kube.objects.leader_worker_set import KIND, SET_NAME
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 
@@ -77,17 +77,17 @@ def _of_owner(owner: OwnerInfo, options: Options, *, in_kueue: bool) -> str:
 
 
 def _of_a_group(owner: OwnerInfo) -> str:
-    """Return why no pod of a StatefulSet of a LeaderWorkerSet is moved; empty where it is of none.
+    """Return why a pod is not moved that a StatefulSet of a LeaderWorkerSet made; empty where it is of none.
 
-    However few pods the StatefulSet has, each belongs to a group of a leader and its workers.
+    Such a pod names its set by a label, and is a member of its group by that: this one has lost it.
     """
     kind = owner.controller.partition(" ")[0]
-    if kind not in {"LeaderWorkerSet", "Pod"}:
+    if kind not in {KIND, "Pod"}:
         return ""
-    whole = owner.controller if kind == "LeaderWorkerSet" else f"the group of its leader, {owner.controller}"
+    whole = owner.controller if kind == KIND else f"the group of its leader, {owner.controller}"
     return (
-        f"{owner} belongs to {whole}: a leader and its workers train as one, and a LeaderWorkerSet cannot be"
-        " suspended"
+        f"{owner} belongs to {whole}: a leader and its workers train as one, and this pod does not name them"
+        f" ({SET_NAME})"
     )
 
 
@@ -95,7 +95,7 @@ def _of_kueue(owner: OwnerInfo, options: Options) -> str:
     """Return why a job of Kueue's cannot be told to leave and to come by its Workload; empty where it can."""
     if owner.kueue_against:
         return owner.kueue_against
-    if owner.kind not in SWITCHES:
+    if owner.kind not in SWITCHES or owner.kind == KIND:
         return f"a {owner.kind} is not suspended by Kueue"
     if owner.at_once > 1 and not owner.coupling(options).coupled:
         return f"it suspends all of its {owner.at_once} pods, though each trains by itself"
@@ -113,6 +113,8 @@ def _switch_taken(owner: OwnerInfo) -> str:
 
 def _of_several(owner: OwnerInfo, as_one: Coupling) -> str:
     """Return why its pods can neither be moved as a whole nor each by itself; empty where one way is open."""
+    if owner.apart:
+        return no_gang(owner)
     if owner.at_once <= 1:
         return ""
     if as_one.coupled:

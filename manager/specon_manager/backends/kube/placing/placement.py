@@ -108,6 +108,8 @@ class JobPlacement:
         if owner.kind not in SWITCHES:
             self._settled = owner, stops  # its object has no switch for it, and is not read
             return
+        if owner.remains and not stops:
+            return  # what may create its pods again has to be gone as well
         back = not self.order.transaction or (self._gang and not stops)
         if back and owner.suspended_for and self._tools.book.is_ending(self.order.job):
             return  # it is resumed once they are gone

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from specon_manager.backends.kube.objects.identity import Identity
+from specon_manager.backends.kube.objects.leader_worker_set import KIND as LEADER_WORKER_SET
+from specon_manager.backends.kube.objects.leader_worker_set import set_of
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.volumes import Movability
@@ -30,7 +32,7 @@ from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaStar
 
 Remarks = Callable[[str, str, str, str], None]
 """Says something about a pod: namespace, name, reason (a word), text."""
-_KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob", "MPIJob")
+_KINDS: Final = ("Job", LEADER_WORKER_SET, "StatefulSet", "TFJob", "PyTorchJob", "MPIJob")
 
 
 class Ledger:
@@ -120,6 +122,8 @@ class Ledger:
                 # A TrainJob has the pods of the JobSet that has its name.
                 of_set = self._jobs_of.get(("JobSet", owner.namespace, owner.name), set())
                 jobs = self._jobs_of.get(owner.key, set()) | of_set | {f"{owner.namespace}/{owner.name}"}
+                if group := set_of(owner.name, owner.controller):
+                    jobs.add(f"{owner.namespace}/{group}")
                 self._dirty |= jobs & self._jobs.keys()
         for job in self._owners.changed(before, after):
             if self._owners.telling(job) is not None:
@@ -230,7 +234,7 @@ class Ledger:
         job.dirty.clear()
         self._over -= job.gone.keys()
         job.gone.clear()
-        if not ours and owner is None and not self._returns(job):
+        if not ours and (owner is None or _is_of_a_group(owner)) and not self._returns(job):
             events += self._close(job, "its owner is gone")
             if self._owners.telling(job.name) is not None:  # another one has its name already
                 self._jobs[job.name] = job
@@ -352,7 +356,8 @@ class Ledger:
         assert job.holder is not None
         if job.holder[0] == BARE:
             return self._returns(job)
-        return job.holder[1] in self._owners
+        holder = self._owners.found(job.holder[1])
+        return holder is not None and not _is_of_a_group(holder)
 
     def _returns(self, job: JobPods) -> bool:
         return any(job_of(replica) == job.name for replica in self._awaited)
@@ -416,6 +421,11 @@ class Ledger:
         if identity.owner_uid and self._owners.uid_at(*key) != identity.owner_uid:
             return None
         return self._owners.at(*key)
+
+
+def _is_of_a_group(owner: OwnerInfo) -> bool:
+    """Whether its pods are those of a LeaderWorkerSet, though an earlier manager took them for its own."""
+    return bool(set_of(owner.name, owner.controller))
 
 
 def _key_of(owner: OwnerInfo | None) -> OwnerKey:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from specon_manager.backends.kube.objects.leader_group import with_group
+from specon_manager.backends.kube.objects.leader_worker_set import KIND as LEADER_WORKER_SET
 from specon_manager.backends.kube.objects.owner import OwnerInfo, carry_over
 from specon_manager.backends.kube.watching.translate import is_told_by_owner
 
@@ -13,7 +15,11 @@ OwnerKey = tuple[str, str, str]
 
 
 class OwnerBook:
-    """Takes changes of owners in. A TrainJob is given with what the JobSet of its name says of its pods."""
+    """Takes changes of owners in.
+
+    A TrainJob is given with what the JobSet of its name says of its pods, a LeaderWorkerSet with what its
+    StatefulSets tell of its group.
+    """
 
     def __init__(self) -> None:
         self.with_workload: Change = _as_it_is
@@ -56,10 +62,6 @@ class OwnerBook:
                 self._of_job.setdefault(after.job_name, {})[after.key] = after
         return jobs - {""}
 
-    def __contains__(self, uid: str) -> bool:
-        """Whether the object with this UID is there."""
-        return uid in self._by_uid
-
     def at(self, kind: str, namespace: str, name: str) -> OwnerInfo | None:
         """Return the owner with this key, None where there is none."""
         return self._whole(self._by_key.get((kind, namespace, name)))
@@ -88,6 +90,10 @@ class OwnerBook:
         return [owner for owner in every if owner.suspended_for]
 
     def _with_pods(self, owner: OwnerInfo) -> OwnerInfo:
+        if owner.kind == LEADER_WORKER_SET:
+            names = (owner.name, f"{owner.name}-0")
+            found = (self._by_key.get(("StatefulSet", owner.namespace, name)) for name in names)
+            return with_group(owner, *found)
         job_set = self._by_key.get(("JobSet", owner.namespace, owner.name))
         if owner.kind != "TrainJob" or job_set is None or job_set.controller != str(owner):
             return owner
@@ -101,6 +107,8 @@ class OwnerBook:
         if owner.kind == "JobSet":
             top = self._by_key.get(("TrainJob", owner.namespace, owner.name))
             owner = owner if top is None or owner.controller != str(top) else carry_over(top, owner)
+        elif owner.kind == LEADER_WORKER_SET:
+            owner = self._with_pods(owner)
         return self.with_workload(owner)
 
 

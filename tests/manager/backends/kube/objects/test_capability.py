@@ -43,6 +43,7 @@ def owner(kind, **spec):
         ("JobSet", {}, "live", ""),
         ("JobSet", SEVERAL, "none", "makes 2 Jobs"),
         ("TrainJob", {}, "none", "numNodes"),
+        ("LeaderWorkerSet", {}, "none", "neither held nor scaled"),
         ("StatefulSet", {}, "none", "cannot be suspended"),
     ],
 )

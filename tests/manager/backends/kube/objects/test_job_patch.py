@@ -70,7 +70,7 @@ def test_a_suspension_touches_nothing_but_the_switch_and_the_mark(kind):
     """Its number of workers is not named in the patch."""
     patch = job_patch(kind, job_object(kind), JobWish(suspended=True, mark="m-1"))
     assert patch is not None
-    switch = True
+    switch = 0 if kind == "LeaderWorkerSet" else True
     for part in reversed(SWITCHES[kind][1:]):
         switch = {part: switch}
     assert patch.body["spec"] == switch
@@ -92,6 +92,8 @@ def test_the_elastic_policy_and_the_master_stay_their_users():
         ("TrainJob", {}, JobWish(workers=3), "numNodes"),
         ("StatefulSet", {}, JobWish(workers=3), "not ours to change"),
         ("StatefulSet", {}, JobWish(suspended=True), "cannot be suspended"),
+        ("LeaderWorkerSet", {"replicas": 2}, JobWish(suspended=True), "has 2 groups"),
+        ("LeaderWorkerSet", {}, JobWish(workers=3), "not ours to change"),
         ("Job", {"completionMode": "NonIndexed"}, JobWish(workers=3), "not Indexed"),
         ("Job", {}, JobWish(workers=0), "workers: 0 is fewer than 1"),
         ("TFJob", {"tfReplicaSpecs": {"Chief": {}}}, JobWish(workers=3), "no replicas of the type Worker"),
@@ -145,4 +147,5 @@ def test_no_mark_is_an_error(workers, mark):
 def test_nonsense_is_read_without_an_error(kind, spec):
     """A watch must not end over one object."""
     assert workers_of(kind, {"spec": spec}) >= 0
-    assert is_suspended(kind, {"spec": spec}) is False
+    suspended = is_suspended(kind, {"spec": spec})
+    assert not suspended or (kind == "LeaderWorkerSet" and spec["replicas"] == 0)

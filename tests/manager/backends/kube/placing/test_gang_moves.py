@@ -22,7 +22,7 @@ from specon_manager.model.events import (
 )
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from support.kube.job_objects import SUSPENDABLE, job_object
+from support.kube.job_objects import MOVED_AS_ONE, job_object
 from support.kube.placing_stage import admitting_pods, ignored_by_webhook, pinned_by_webhook
 from support.kube.stage import HASTY, Stage, template
 
@@ -51,7 +51,7 @@ class Gang:
         body = job_object(self.kind, workers, annotations=COUPLED)
         body["metadata"] = {"name": "train"}
         body["spec"] |= changes
-        await self.cluster.machinery.create(SUSPENDABLE[self.kind], "default", body)
+        await self.cluster.machinery.create(MOVED_AS_ONE[self.kind], "default", body)
         number = workers + (self.kind in {"TFJob", "MPIJob"})
         await self.stage.until(lambda: len(self.runs()) == number)
         known = {event.replica: event for event in self.stage.said(ReplicaStarted)}
@@ -89,7 +89,7 @@ class Gang:
 
     @property
     def object(self):
-        return self.cluster.store.get(SUSPENDABLE[self.kind], ("default", "train"))
+        return self.cluster.store.get(MOVED_AS_ONE[self.kind], ("default", "train"))
 
     @property
     def mark(self):
@@ -98,16 +98,18 @@ class Gang:
     @property
     def suspended(self):
         spec = self.object["spec"]
+        if self.kind == "LeaderWorkerSet":
+            return spec["replicas"] == 0
         return (spec.get("runPolicy") or spec).get("suspend") is True
 
     async def patched(self, **spec):
         """Let its user change it."""
         await self.cluster.machinery.patch(
-            SUSPENDABLE[self.kind], ("default", "train"), "merge", {"spec": spec}
+            MOVED_AS_ONE[self.kind], ("default", "train"), "merge", {"spec": spec}
         )
 
 
-@pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
+@pytest.mark.parametrize("kind", sorted(MOVED_AS_ONE))
 async def test_a_gang_of_each_kind_goes_as_a_whole_and_comes_as_a_whole_where_it_is_wanted(
     cluster, stage, pins, kind
 ):
@@ -127,12 +129,13 @@ async def test_a_gang_of_each_kind_goes_as_a_whole_and_comes_as_a_whole_where_it
     await stage.until(lambda: len(stage.said(ReplicaStarted)) == 2 * len(gang.uids))
     assert (gang.mark, gang.suspended) == (None, False)
     switch = {"suspend", "runPolicy"}
+    assert gang.object["spec"].get("replicas") == before.get("replicas")
     kept = {key: value for key, value in gang.object["spec"].items() if key not in switch}
     assert kept == {key: value for key, value in before.items() if key not in switch}
     assert not stage.said(JobRefused)
 
 
-@pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
+@pytest.mark.parametrize("kind", sorted(MOVED_AS_ONE))
 async def test_a_gang_of_which_one_came_without_a_sidecar_comes_again_as_a_whole(cluster, stage, pins, kind):
     """The others wait for a peer that does not report; none of them runs beside the pods that come next."""
     gang = await Gang(cluster, stage, kind).made(3)
