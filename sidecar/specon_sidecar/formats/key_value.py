@@ -32,15 +32,17 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps"
-    rb"|n(?:um)?_?updates|updates?|global_episode"
-    rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)"
+    rb"(?:global[ _]?steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps"
+    rb"|n(?:um)?_?updates|updates?|global_episode|n_iter"
+    rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
+    rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?|idx|out))?"
+    rb"|ep|episodes?|round)"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
-    # `Step... (100 | Loss: 2.1` is of the Flax examples
-    rb"[\"']?(?:\.{3})?+\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
+    # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
+    rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
-    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
+    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?"
+    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
     rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
 )
@@ -95,7 +97,7 @@ NAMED: Final = re.compile(
     + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
-_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?))\Z")
+_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?|idx|out))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
 BARE: Final = re.compile(
@@ -344,7 +346,8 @@ def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple
     for key, number, of, _, _ in _PLACE.findall(text):
         if _position(key) == (Position.STEP, EPISODE):
             return to_step(number), EPISODE, to_step(of) if of else None
-    return (step, step_rank, None) if counter_of(text) is None else (None, 0, None)
+    counted = counter_of(text)
+    return (step, step_rank, None) if counted is None or counted.weak else (None, 0, None)
 
 
 def _may_be_length(line: bytes, body: int) -> bool:

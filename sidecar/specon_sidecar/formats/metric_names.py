@@ -114,7 +114,7 @@ _LESS_IS_BETTER: Final = frozenset(
         ),
     },
 )
-_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns"})
+_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns", "eprewmean"})
 _NO_REWARD: Final = frozenset(
     {
         *("margin", "margins", "chosen", "rejected", "accuracies", "accuracy", "std", "kl", "loss", "model"),
