@@ -32,10 +32,11 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]?steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps"
+    rb"(?:global[ _]?steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps?"
     rb"|n(?:um)?_?updates|updates?|global_episode|n_iter"
     rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?|idx|out))?"
+    rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
+    rb"(?:[ _](?:num|number|no\.?|idx|out))?"
     rb"|ep|episodes?|round)"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
@@ -73,10 +74,15 @@ _PLACE_WITHIN: Final = re.compile(
     rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on|of)\s"
     rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
+    # `avg loss epoch 3: 0.5`, `Loss (epoch 3): 0.5`
+    rb"|(?:(?<=loss)|(?<=Loss)|(?<=cost)|(?<=Cost))\s\(?(?i:(?:steps?|epochs?|iter(?:ation)?s?)):?\s\d{1,12}+\)?"
+    rb"\s?(?:[:=])(?=[\s\d])"
     # `Average loss over last 10 steps: 2.2`
     rb"|(?<=[A-Za-z])\s(?i:over|of|for|in)\s(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
     rb"(?i:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|episodes?|updates?)\s{0,4}+(?:is|was|[:=])(?=[\s\d])"
 )
+# A bound with its sign turned, whose sign is part of the name: `-ELBO: 120.5`.
+_NEGATED: Final = re.compile(rb"(?<![\w)-])-(?=(?i:elbo)\b)")
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
 _TUPLE: Final = b"('"
 # The same for an epoch of any number of digits.
@@ -183,7 +189,7 @@ class KeyValue(LineParser):
         )
         if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
-        step, epoch, total, epochs = self._through(*read_places(text))
+        step, epoch, total, epochs = self._place(text, rank)
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -196,12 +202,24 @@ class KeyValue(LineParser):
 
     def _show(self, line: bytes) -> bytes:
         """Return what of a line is read for pairs."""
-        if b"pisode" in line:
+        if b"pisode" in line or b"imestep" in line:
             self.choice.count_episodes()
+        if b"rr" in line and (b"poch" in line or b"POCH" in line):
+            self.choice.count_epochs()
         shown = strip_terminal(line)
+        if b"-ELBO" in line or b"-elbo" in line:
+            shown = _NEGATED.sub(b"neg ", shown)
         # What stands in a bar is for the format of bars.
         shown = _BAR.sub(b" ", shown) if b"%|" in shown else shown
         return _PLACE_WITHIN.sub(b":", shown, count=1) if _PLACE_WITHIN.search(shown) else shown
+
+    def _place(
+        self, text: bytes, rank: int | None
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the place of a line; a number that counts stands where ranks do: `300: loss 0.5`."""
+        step, epoch, total, epochs = self._through(*read_places(text))
+        counted = step is None and epoch is None and self._ranks.counts
+        return (rank if counted else step), epoch, total, epochs
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,

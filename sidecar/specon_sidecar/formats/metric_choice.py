@@ -23,6 +23,7 @@ from specon_sidecar.formats.metric_names import (
     is_loss,
     is_of_policy,
     is_part,
+    is_plain_error,
     is_return,
     is_reward,
     is_validation,
@@ -62,11 +63,14 @@ _NOISE: Final = frozenset(
 )
 
 # `Epoch0 loss`
-_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9}(?:/\d{1,9})?)")
+_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)[_-]?\d{1,9}(?:/\d{1,9})?)")
 # `e3 b12/400 loss`: two of them, for `e1 loss` beside `e2 loss` are two names.
 _COUNTERS: Final = re.compile(r"(?i:(?:ep|e)\d{1,9}(?:/\d{1,9})? (?:b|it|i|s)\d{1,9}(?:/\d{1,9})? )")
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
+
+# The last word of a sentence: no abbreviation, which is short.
+_SENTENCE_END: Final = re.compile(r"[a-z]{5,}\.\Z|\b[Dd]one\.\Z")
 
 # So many samples of other names in a row, none of the chosen one: it was a passing line, or it is printed
 # no more.
@@ -133,6 +137,7 @@ class MetricChoice:
         """Byte strings; each line with a score has one of them. There are fewer once a name is chosen."""
         self._against: int | None = None
         self._has_episodes = False
+        self._has_epochs = False
         self._seen_sides: dict[tuple[int, bool], int] = {}
         self._printed: str | None = None
         self._known: dict[bytes | str, MetricCandidate | None] = {}
@@ -162,6 +167,12 @@ class MetricChoice:
         """Take note that the log counts episodes: then a `return` is what they are rewarded with."""
         if not self._has_episodes:
             self._has_episodes = True
+            self._known.clear()
+
+    def count_epochs(self) -> None:
+        """Take note that the log counts epochs: then a plain `error` is that of the training."""
+        if not self._has_epochs:
+            self._has_epochs = True
             self._known.clear()
 
     @property
@@ -355,7 +366,7 @@ class MetricChoice:
             return None
         if canonical(name) == TOTAL_OF_PARTS:
             return _VALIDATION + 1  # behind all others: it may be the sum of anything
-        if is_last_resort(name):
+        if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
 
@@ -381,7 +392,8 @@ def _needle(metric: str | None) -> bytes:
 
 def _without_noise(name: str) -> str:
     found = _COUNTERS.sub("", name).split(" ")
-    start = 0
+    # The last sentence: `Epoch 3/20 completed. Average loss`, but not `Val. loss`.
+    start = max((at + 1 for at, word in enumerate(found[:-1]) if _SENTENCE_END.search(word)), default=0)
     while start < len(found) - 1 and _is_noise(found[start]):
         start += 1
     end = len(found)

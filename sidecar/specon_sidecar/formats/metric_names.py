@@ -150,15 +150,18 @@ _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
 _COMPRESSED: Final = frozenset({"char", "character", "byte", "dim", "token", "word", "symbol"})
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
-# A likelihood that is printed with its sign turned is one where less is better.
-_LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
-_TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?log")
+# A likelihood, or its bound, that is printed with its sign turned is one where less is better.
+_LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood|elbo")
+_TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?(?:log|elbo)")
+# What is minimised, mostly: the name does not say it.
+_OBJECTIVE: Final = re.compile(r"(?:train(?:ing)?[ _/])?objective(?:[ _]function)?(?:[ _](?:value|val))?")
 # Byte strings: the lower-cased form of each name of a score contains one of them.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
+    *(b"elbo", b"objective"),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
@@ -283,11 +286,18 @@ def is_last_resort(name: str) -> bool:
     known = (
         not _ERRORS.isdisjoint(found)
         or _LIKELIHOOD.search(name.casefold()) is not None
+        or _OBJECTIVE.fullmatch(name.casefold()) is not None
         or (last in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
         or (last in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
         or _is_compression(found)
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+
+
+def is_plain_error(name: str) -> bool:
+    """Whether a name is "error" or "mean error" and no more: of the training where the log counts epochs."""
+    found = words(name)
+    return found[-1:] in (["error"], ["err"]) and _OF_TRAINING.issuperset(found[:-1])
 
 
 def _is_compression(found: list[str]) -> bool:

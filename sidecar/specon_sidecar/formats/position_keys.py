@@ -29,6 +29,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "total_timesteps": 1,
     "num_timesteps": 1,
     "timesteps": 1,
+    "timestep": 1,
     # Ray Tune and RLlib, before and since 2.40
     "timesteps_total": 1,
     "num_env_steps_sampled_lifetime": 1,

@@ -93,7 +93,8 @@ _STEP_LINE: Final = re.compile(
     rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    rb"(?i:\s(?:step|iteration))?\W{0,120}+$"
+    # `---- iteration 50 ---- 9950 left ----`
+    rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
 )
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"

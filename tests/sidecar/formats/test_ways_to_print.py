@@ -62,6 +62,22 @@ def place(sample):
             "[1, {n}] A loss (total): {v} - B Loss: 0.1 - C Loss: 0.2\n",
             ("A loss (total)", None, None, None, None),
         ),
+        ("epoch_{n} loss {v}\n", ("loss", None, 14, None, None)),
+        ("Epoch-{n:03d}: loss={v}\n", ("loss", None, 14, None, None)),
+        ("cur_epoch={n}, cur_step={m}, loss={v}\n", ("loss", 1400, 14, None, None)),
+        ("meta_epoch {n} | train_iter {m} loss: {v}\n", ("loss", 1400, 14, None, None)),
+        ("globalStep={m} loss={v}\n", ("loss", 1400, None, None, None)),
+        ("epoch_out: {n}, epoch_in: 3, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("step {m}/9,000 | loss {v}\n", ("loss", 1400, None, 9000, None)),
+        ("Timestep {m}: return {v}\n", ("return", 1400, None, None, None)),
+        ("Epoch {n}/20 completed. Average loss: {v}\n", ("Average loss", None, 14, None, 20)),
+        ("Epoch {n} done. Val. loss: 3.1, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("avg loss epoch {n}: {v}\n", ("avg loss", None, 14, None, None)),
+        ("Loss (epoch {n}): {v}\n", ("Loss", None, 14, None, None)),
+        ("Epoch {n} Error: {v}\n", ("Error", None, 14, None, None)),
+        ("epoch {n} -ELBO: {v}\n", ("neg ELBO", None, 14, None, None)),
+        ("iter {n} objective = {v}\n", ("objective", 14, None, None, None)),
+        ("Epoch 20/{n}, Step 90/2, loss: {v}\n", ("loss", 90 * 13 + 2, 14, 1800, 20)),
         ("Epoch {n}: 100%|##| 9/9 [00:10<00:00, 1.9s/it, loss:{v}]\n", ("loss", 126, 14, None, None)),
     ],
 )
@@ -82,6 +98,10 @@ def test_line(form, last):
                 for text in ("Epoch {n}/40", "- Train metrics: loss: {v}", "- Eval metrics: loss: 3.1")
             ),
             ("loss", None, 14, None, 40),
+        ),
+        (
+            "-" * 9 + "iteration {m}" + "-" * 9 + "50 left" + "-" * 9 + "\nloss:{v}\nbox:0.1\n",
+            ("loss", 1400, None, None, None),
         ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
         ("-" * 47 + "Iteration: {m}" + "-" * 47 + "\nLoss: {v}\n", ("Loss", 1400, None, None, None)),
@@ -254,6 +274,18 @@ def test_layers_of_darknet_are_no_series():
     )
     reader, samples = read(log)
     assert (reader.chosen, {one.name for one in samples}, samples[-1].step) == ("darknet", {"avg loss"}, 8)
+
+
+def test_loop_that_goes_on_behind_its_length():
+    """A step beyond the length of its epoch is not taken for a fraction that is turned round."""
+    _, samples = read("".join(f"epoch=0 i={n}/20 loss={3 - n / 10}\n" for n in range(30)))
+    assert (samples[-1].step, samples[-1].epoch) == (29, 0)
+
+
+def test_goal_of_a_bound():
+    """A bound of the evidence grows, and with its sign turned falls; of an objective nobody knows."""
+    names = ("ELBO", "train_elbo", "neg_elbo", "nelbo", "negative ELBO", "objective")
+    assert [goal_of(name) for name in names] == ["max", "max", "min", "min", "min", None]
 
 
 def test_names():
