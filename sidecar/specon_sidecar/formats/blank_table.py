@@ -19,7 +19,7 @@ from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 2000
-_NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){3,64}+")
+_NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){2,64}+")
 # Names of two words, where two blanks or more keep the names apart.
 _GAP: Final = re.compile(r"\s{2,}")
 # A last cell that says how long the row took: `1.2s`.
@@ -87,6 +87,8 @@ class BlankTable(LineParser):
         named = text.lstrip("# \t")
         columns = named.split()
         apart = _GAP.split(named)
+        if len(columns) < _FEWEST and len(apart) < len(columns):
+            return  # two words of a text
         if _FEWEST <= len(apart) < len(columns) and all(name.count(" ") <= 1 for name in apart):
             columns = apart
         places = [position_of(name) for name in columns]

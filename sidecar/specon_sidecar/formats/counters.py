@@ -23,7 +23,7 @@ _GROWN_BARE: Final = 5
 _KEPT: Final = 200
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
-    rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?"
+    rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
     rb"|mini-?batch|progress:?|after|at|no\.?|n|i|t)"
 )
 # What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.

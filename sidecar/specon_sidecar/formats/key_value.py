@@ -36,7 +36,7 @@ _PLACE: Final = re.compile(
     rb"|n(?:um)?_?updates|updates?|global_episode|n_iter"
     rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
     rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
-    rb"(?:[ _](?:num|number|no\.?|idx|out))?"
+    rb"(?:[ _](?:num|number|no\.?|idx|out|n\.|n\xc2[\xba\xb0]|\xe2\x84\x96))?"
     rb"|ep|episodes?|round)"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
@@ -85,6 +85,12 @@ _PLACE_WITHIN: Final = re.compile(
 _NEGATED: Final = re.compile(rb"(?<![\w)-])-(?=(?i:elbo)\b)")
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
 _TUPLE: Final = b"('"
+# The same within a list: `OrderedDict([('epoch', 3), ('loss', 0.5)])`.
+_PAIRS: Final = b"([('"
+# How many a mean was taken over: `average reward of last 100 episodes: 3.5 at episode 20`.
+_LAST: Final = re.compile(
+    rb"(?i:last|past|previous)\s\d{1,9}+\s(?i:steps|epochs|iter(?:ation)?s|episodes|updates)"
+)
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
@@ -103,7 +109,7 @@ NAMED: Final = re.compile(
     + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
-_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?|idx|out))\Z")
+_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?|idx|out|n\.|n[\xba\xb0]|\N{NUMERO SIGN}))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
 BARE: Final = re.compile(
@@ -156,7 +162,7 @@ class KeyValue(LineParser):
 
     def _parse(self, line: bytes) -> Sample | None:
         printed = translate(line)
-        if printed.startswith(_TUPLE):
+        if printed.startswith(_TUPLE) or _PAIRS in printed:
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
@@ -217,6 +223,8 @@ class KeyValue(LineParser):
         self, text: bytes, rank: int | None
     ) -> tuple[int | None, float | None, int | None, int | None]:
         """Return the place of a line; a number that counts stands where ranks do: `300: loss 0.5`."""
+        if b"ast " in text or b"revious " in text:
+            text = _LAST.sub(b" ", text)
         step, epoch, total, epochs = self._through(*read_places(text))
         counted = step is None and epoch is None and self._ranks.counts
         return (rank if counted else step), epoch, total, epochs
@@ -274,6 +282,7 @@ class KeyValue(LineParser):
             or not may_have_layout(line, body)
             or _OTHER_SET_LATER.match(line, body)
             or PREFIX.match(line, body)
+            or _LAST.search(line, body)
             or has_stamp(line[:body])
         ):
             return None
@@ -322,7 +331,7 @@ def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tu
 def _position(key: bytes) -> tuple[Position, int] | None:
     if key.lower() == b"train":  # `[Train 10/1882]`
         return Position.STEP, STEP_KEYS["it"]
-    return position_of(_NUMBERED.sub("", key.decode("ascii")))
+    return position_of(_NUMBERED.sub("", key.decode("utf-8", "replace")))
 
 
 def read_places(

@@ -62,6 +62,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "num_episodes": 8,
     "total_episodes": 8,
     "episodessofar": 8,
+    "_step": 8,
     "frames": 9,
     "num_frames": 9,
     "total_frames": 9,

@@ -27,8 +27,8 @@ PREFIX: Final = re.compile(
     # srun -l; a tab after the colon is CatBoost's iteration, two numbers behind it are Darknet's
     rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn| -?[\d.]{1,20}, [\d.]{1,20} avg)"
     rb"|\[(?P<bare>\d{1,6})\](?= :::)"
-    # docker compose, but not `Valid | Epoch 3`; kubectl --prefix
-    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )"
+    # docker compose, but not `Valid | Epoch 3` or `0012 | loss 0.5`; kubectl --prefix
+    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) |\d{1,15} )[\w.-]{1,64}+ {1,40}\|(?= )"
     rb"|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
