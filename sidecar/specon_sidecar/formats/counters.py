@@ -41,9 +41,9 @@ _OWN: Final = re.compile(
     rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
-    # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`
+    # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
     rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"
-    rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th) epoch\b"
+    rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th)? epoch\b"
     # `[1000] train_loss=2.1` of CLU
     rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b"

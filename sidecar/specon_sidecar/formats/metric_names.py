@@ -191,6 +191,9 @@ _SIDES: Final = (
     ),
 )
 
+# `average_loss_g` is the loss of the generator as `loss_g` is.
+_MEANS_OF: Final = re.compile(r"^(?:(?:avg|average|mean|train|training|epoch|batch|running|total)_)+(?=\w)")
+
 # Index of the last of them.
 _POLICY: Final = len(_SIDES) - 1
 
@@ -345,7 +348,7 @@ def may_be_counterpart(name: str) -> bool:
 
 def sides_of(name: str) -> Iterator[tuple[int, bool]]:
     """Yield the pairs of opponents that a name belongs to, and whether it is the second of the two."""
-    key = canonical(name)
+    key = _MEANS_OF.sub("", canonical(name))
     for index, (_, first, second) in enumerate(_SIDES):
         if first.fullmatch(key):
             yield index, False

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.lengths_in_units import COUNT, OF, WAITS, LengthsInUnits, describe
 from specon_sidecar.formats.number import to_step
 from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import strip
@@ -15,11 +16,6 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
-_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.(?!0(?!\d))\d)"
-_OF: Final = (
-    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?"
-    rb"(?:[:=]|is\b|->|\||\.{2,80}+)?\s{0,16}+[\"']?"
-)
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
@@ -29,11 +25,12 @@ _STEPS: Final = re.compile(
     # a `Training Step: 3` is where the training is
     rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
     + _OWNER
-    + rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    # PPO's `n_steps` is how long it plays before it learns
+    + rb"(?:n_?iters?|(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
     + _KIND
-    + rb"(?:steps?|iter(?:ation)?s?))"
-    + _OF
-    + _COUNT
+    + rb"(?:steps?|iter(?:ation)?s?)))"
+    + OF
+    + COUNT
 )
 _EPOCHS: Final = re.compile(
     rb"(?i:(?<![\w/.%])(?:--)?"
@@ -42,23 +39,23 @@ _EPOCHS: Final = re.compile(
     + _KIND
     + rb"epochs?)|"
     + _KIND
-    + rb"epoche?s(?: num(?:ber)?)?))"
-    + _OF
-    + _COUNT
+    + rb"epoche?s(?:[ _]num(?:ber)?)?))"
+    + OF
+    + COUNT
 )
 _FOR: Final = re.compile(
     rb"(?:(?i:\b(?:for|of|with|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
-    + _COUNT
+    + COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
 )
 # `125 iterations per epoch. 12500 max iterations`
 _IN_ALL: Final = re.compile(
-    rb"(?<![\w.])" + _COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
-    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) in total\b))"
+    rb"(?<![\w.])" + COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
+    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) (?:in )?total\b))"
 )
 # `Starting training..., iters: 1000`
 _BEGINS: Final = re.compile(
-    rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + _COUNT
+    rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + COUNT
 )
 # `warmup epochs: 5` and `no improvement for 5 epochs` are no lengths of the training.
 _PART: Final = re.compile(
@@ -70,11 +67,23 @@ _EVALUATES: Final = re.compile(rb"(?i:\b(?:evaluat|validat|testing|predict|infer
 _TRAINS: Final = re.compile(
     rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))|" + "训练|訓練|学習|훈련".encode()
 )
-_WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
 # One of these is in each line that one of the expressions above fits: looking for them is much faster.
-_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep", "nb_ep", "end_ep")
+_COUNTS: Final = (
+    "total",
+    "max",
+    "num",
+    "train",
+    "n_it",
+    "nit",
+    "n_ep",
+    "n-ep",
+    "n ep",
+    "nep",
+    "nb_ep",
+    "end_ep",
+)
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
@@ -88,7 +97,7 @@ _HEADING: Final = re.compile(
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
     # but `train_iters: 5000` is a length
-    rb"[^\w]{0,120}+(?!(?i:train[ _](?:steps|iters|iterations))\b)"
+    rb"[^\w]{0,120}+(?!(?i:train(?:ing)?[ _](?:steps|iters|iterations))\b)"
     rb"(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?"
     rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
@@ -140,6 +149,7 @@ class Surroundings:
         self._before: tuple[float, int] | None = None
         self._per_epoch = False
         self._below: dict[str, bytes] = {}
+        self._units = LengthsInUnits()
         self.known = False
         """Whether there is anything to complete a sample with."""
 
@@ -150,6 +160,9 @@ class Surroundings:
 
     def total(self, last: Sample | None) -> Total | None:
         """Return the known length, after a completed sample."""
+        source = None if last is None else self._units.source(last.total_steps)
+        if last is not None and source is not None and last.total_steps != self._steps:
+            return Total(last.total_steps, last.total_epochs, source)
         if last is None or (last.total_steps is None and last.total_epochs is None):
             steps = self._steps if last is not None and last.step is not None else None
             if steps is None:
@@ -187,6 +200,10 @@ class Surroundings:
             or "STEP" in text
             or "ITER" in text
             or "rogress on" in text
+            or "pisodes" in text
+            or "ounds" in text
+            or "pdates" in text
+            or "enerations" in text
         ):
             self._look(line)
 
@@ -197,6 +214,8 @@ class Surroundings:
             return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
+        if total is None and step is not None:
+            total = self._units.total(step, line)
         of_epoch = False
         if epoch is None and self._epoch is not None:
             epoch, of_epoch = float(self._epoch), True
@@ -249,6 +268,8 @@ class Surroundings:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
         if any(map(lowered.__contains__, _PLURALS)):
             self._look_for_length(text)
+        if self._units.take(text, lowered):
+            self.known = True
 
     def _behind_bar(self, line: bytes) -> bytes:
         """Take the state of a bar at the head of a line; return what stands behind it."""
@@ -268,7 +289,7 @@ class Surroundings:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
         in_all = _IN_ALL.search(text)
         if in_all is not None and not any(
-            other.search(text, 0, in_all.start()) for other in (_WAITS, _EVALUATES)
+            other.search(text, 0, in_all.start()) for other in (WAITS, _EVALUATES)
         ):
             unit = (in_all[2] or in_all[3]).lower()
             self._state("epochs" if unit == b"epochs" else "steps", to_step(in_all[1]), text)
@@ -276,7 +297,7 @@ class Surroundings:
         if (
             said is not None
             and _TRAINS.search(text)
-            and not _WAITS.search(text, 0, said.end())
+            and not WAITS.search(text, 0, said.end())
             and not _WAITED.search(text, said.end())
         ):
             self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
@@ -311,9 +332,3 @@ class Surroundings:
         else:
             self._epochs = count
         self._source[name] = describe(b"the line ", text)
-
-
-def describe(what: bytes, text: bytes) -> str:
-    """Return what says a total, for people."""
-    shown = b" ".join(text[:60].split())
-    return (what + b"'" + shown + b"'").decode("utf-8", "replace")

@@ -62,6 +62,17 @@ def place(sample):
             "[1, {n}] A loss (total): {v} - B Loss: 0.1 - C Loss: 0.2\n",
             ("A loss (total)", None, None, None, None),
         ),
+        ("{n} epoch, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("第{n}轮 loss: {v}\n", ("loss", None, 14, None, None)),
+        ("epoch：{n}，loss：{v}\n", ("loss", None, 14, None, None)),  # noqa: RUF001 - as it is printed
+        ("OrderedDict([('epoch', {n}), ('loss', {v})])\n", ("loss", None, 14, None, None)),
+        ("{n:04d} | loss: {v} | acc 0.1\n", ("loss", 14, None, None, None)),
+        (
+            "average reward of last 100 episodes: {v} at episode {n}\n",
+            ("average reward", 14, None, None, None),
+        ),
+        ("Game {n}, reward {v}\n", ("reward", 14, None, None, None)),
+        ('{{"_step": {m}, "loss": {v}}}\n', ("loss", 1400, None, None, None)),
         ("epoch_{n} loss {v}\n", ("loss", None, 14, None, None)),
         ("Epoch-{n:03d}: loss={v}\n", ("loss", None, 14, None, None)),
         ("cur_epoch={n}, cur_step={m}, loss={v}\n", ("loss", 1400, 14, None, None)),
@@ -144,6 +155,13 @@ def test_lines(form, last):
             "  {n}    {v}    3.1    1.2s\n",
             ("trn loss", None, 14, None, None),
         ),
+        (",loss,acc\n", "{z},{v},0.5\n", ("loss", 13, None, None, None)),
+        (",fold,loss\n", "{z},{n},{v}\n", ("loss", None, None, None, None)),
+        (",epoch,loss\n", "{z},{n},{v}\n", ("loss", None, 14, None, None)),
+        ("Epoch | Train Loss | Val Loss\n", "{n} | {v} | 3\n", ("Train Loss", None, 14, None, None)),
+        ("iter      cost\n", "{n}   {v}\n", ("cost", 14, None, None, None)),
+        ("total_steps,episode_return\n", "{m},{v}\n", ("episode_return", 1400, None, None, None)),
+        ("episode,score\n", "{n},{v}\n", ("score", 14, None, None, None)),
         ("iter   tr_logloss   va_logloss\n", "{n}   {v}   3.1\n", ("tr_logloss", 14, None, None, None)),
     ],
 )
@@ -244,6 +262,29 @@ def test_length(head, steps, epochs):
     """The length of a training is found where a configuration or a sentence states it, and only there."""
     total = read(head + repeat("Epoch {n} step {m} loss {v}\n"))[0].total
     assert (total and total.steps, total and total.epochs) == (steps, epochs)
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "steps"),
+    [
+        ("num_episodes: 500\n", "Episode {n} reward {v}\n", 500),
+        ("Namespace(total_timesteps=9000)\n", "timesteps {m} reward {v}\n", 9000),
+        ("Training for 500 rounds\n", "[Round {n}] loss: {v}\n", 500),
+        ("num_episodes: 500\n", "step {n} reward {v}\n", None),
+        ("n_steps: 2048\n", "step {n} loss {v}\n", None),
+        ("Average reward for 100 episodes is good\n", "Episode {n} reward {v}\n", None),
+        ("Total episodes: 20\nTotal episodes: 30\n", "Episode {n} reward {v}\n", None),
+        ("Training until scores don't improve for 100 rounds\n", "Round {n} loss: {v}\n", None),
+        ("training_steps=5000\n", "step {n} loss {v}\n", 5000),
+        ("n_iters: 5000\n", "iter {n} loss {v}\n", 5000),
+        ("5000 steps total\n", "step {n} loss {v}\n", 5000),
+    ],
+)
+def test_length_in_the_unit_of_the_lines(head, row, steps):
+    """A number of episodes is the total of lines that count episodes, and of no others."""
+    total = read(head + repeat(row))[0].total
+    assert (total and total.steps) == steps
+    assert total is None or total.source.startswith("the line ")
 
 
 def test_length_that_was_reckoned():
