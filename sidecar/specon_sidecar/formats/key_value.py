@@ -55,7 +55,8 @@ _OTHER_SET: Final = re.compile(
 )
 # The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
 _SETS: Final = re.compile(
-    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))(?![\w./=-])"
+    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))"
+    rb"(?![\w./=-]| steps)"
 )
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
@@ -90,6 +91,8 @@ _PAIRS: Final = b"([('"
 # How many a mean was taken over: `average reward of last 100 episodes: 3.5 at episode 20`.
 _LAST: Final = re.compile(
     rb"(?i:last|past|previous)\s\d{1,9}+\s(?i:steps|epochs|iter(?:ation)?s|episodes|updates)"
+    # `return per training episode: 21.5`
+    rb"|(?i:\bper (?:train(?:ing)? |eval(?:uation)? )?(?:step|epoch|iteration|episode|update|batch)\b)"
 )
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
@@ -223,7 +226,7 @@ class KeyValue(LineParser):
         self, text: bytes, rank: int | None
     ) -> tuple[int | None, float | None, int | None, int | None]:
         """Return the place of a line; a number that counts stands where ranks do: `300: loss 0.5`."""
-        if b"ast " in text or b"revious " in text:
+        if b"ast " in text or b"revious " in text or b"per " in text:
             text = _LAST.sub(b" ", text)
         step, epoch, total, epochs = self._through(*read_places(text))
         counted = step is None and epoch is None and self._ranks.counts

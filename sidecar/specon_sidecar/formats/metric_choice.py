@@ -38,6 +38,8 @@ from specon_sidecar.formats.validation import Place, ValidationSeries
 __all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "MetricCandidate", "MetricChoice"]
 
 _ANY_LOSS: Final = 100
+# `average loss` is the whole; the sum of the parts of a line stands between it and each of them.
+_PLAIN_LOSS: Final = _ANY_LOSS - 2
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
@@ -315,7 +317,7 @@ class MetricChoice:
             self.score_needles = tuple(
                 one
                 for one in SCORE_NEEDLES
-                if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
+                if one in _BETTER_NEEDLES or (one.strip() in name and self.needle not in name)
             )
 
     @staticmethod
@@ -358,7 +360,8 @@ class MetricChoice:
             return _REWARD - (canonical(name) in _PLAIN_REWARDS)
         if is_loss(name):
             key = canonical(name)
-            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else _ANY_LOSS)
+            plain = _PLAIN_LOSS if not is_part(name) else _ANY_LOSS
+            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else plain)
         score = score_rank(name)
         if score is not None:
             return _SCORE + score
@@ -405,7 +408,7 @@ def _without_noise(name: str) -> str:
 def _is_noise(word: str) -> bool:
     # Bars and bullets (`━━━ loss: 2.1`) have neither letters nor digits.
     return (
-        word.casefold() in _NOISE
+        word.casefold().rstrip(".") in _NOISE
         or word.endswith(".py")
         or not any(map(str.isalnum, word))
         or _NUMBERED.fullmatch(word) is not None

@@ -49,6 +49,7 @@ _SAME_LOSS: Final = frozenset(
     {
         *("smooth", "smoothed", "ema", "current", "cur", "last", "now", "raw", "scaled", "unscaled"),
         *("local", "global", "reduced", "micro", "iter", "iteration", "per", "token", "sample", "item"),
+        *("rank", "slice", "window", "interval", "node", "gpu", "device"),
     },
 )
 
@@ -88,6 +89,7 @@ _MORE_IS_BETTER: Final = _SCORES | {
         "map",
         "map50",
         "return",
+        "returns",
         "ret",
         "eprewmean",
         "episode_score",
@@ -160,7 +162,7 @@ SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
-    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
+    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
     *(b"elbo", b"objective"),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )

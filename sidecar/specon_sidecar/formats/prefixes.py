@@ -42,10 +42,12 @@ PREFIX: Final = re.compile(
     rb"|\[" + _CLOCK + rb"\]"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
-    rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?= )"
+    rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?: (?=\w{0,64}[._])[\w.]{1,64}+ -)?(?= )"
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
     rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"
+    # Tensorpack: date, clock, module and line
+    rb"|\[\d{4} " + _CLOCK + rb" @[\w./-]{1,128}+:\d{1,6}\]"
     # NeMo: level, date, clock and module in one pair of brackets
     rb"|\[NeMo [DIWEC] \d{4}-\d\d-\d\d " + _CLOCK + rb"(?: [\w./-]{1,128}+:\d{1,6})?+\]"
     # absl and glog

@@ -11,6 +11,7 @@ import msgspec
 from specon_sidecar.formats.lengths_in_units import COUNT, OF, WAITS, LengthsInUnits, describe
 from specon_sidecar.formats.number import to_step
 from specon_sidecar.formats.places import Places
+from specon_sidecar.formats.position_keys import STEP_KEYS
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.sample import Sample
 
@@ -98,12 +99,17 @@ _HEADING: Final = re.compile(
 _STEP_LINE: Final = re.compile(
     # but `train_iters: 5000` is a length
     rb"[^\w]{0,120}+(?!(?i:train(?:ing)?[ _](?:steps|iters|iterations))\b)"
-    rb"(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?"
+    rb"(?i:(?:current|global|train(?:ing)?|learning|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
     rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
     # `---- iteration 50 ---- 9950 left ----`
     rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
+)
+# Both on a line of their own: `[epoch=1][batch=14/20]:`, `--> STEP: 3/90 -- GLOBAL_STEP: 120`.
+_BOTH_LINE: Final = re.compile(
+    rb"\W{0,40}+(?i:(epoch|step)\W{1,4}(\d{1,9}+)(?:/\d{1,9}+)?\W{1,8}(batch|iter|step|global[ _]step)\W{1,4}"
+    rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
 )
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
@@ -146,6 +152,7 @@ class Surroundings:
         self._source: dict[str, str] = {}
         self._places = Places()
         self._step_line: tuple[int, int | None] | None = None
+        self._step_rank = 0
         self._before: tuple[float, int] | None = None
         self._per_epoch = False
         self._below: dict[str, bytes] = {}
@@ -224,7 +231,9 @@ class Surroundings:
         if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
             epochs, of_epoch = self._epochs, True
         if of_epoch and total is not None and step is not None and total != self._steps:
-            step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
+            step, epoch, total, epochs = self._places.through(
+                step, self._step_rank, total, epoch, epochs, None
+            )
         if total is None and self._steps is not None and step is not None and step <= self._steps:
             total = self._steps
             if epoch is not None and self._begins_anew(epoch, step):
@@ -308,7 +317,17 @@ class Surroundings:
         if placed is not None:
             self.known = True
             self._step_line = int(placed[1]), to_step(placed[2]) if placed[2] else None
+            self._step_rank = 0
             self._below.clear()
+            return True
+        both = _BOTH_LINE.match(text)
+        if both is not None and both[1].lower() != both[3].lower():
+            self.known = True
+            self._step_line = int(both[4]), to_step(both[5]) if both[5] else None
+            self._step_rank = 0 if both[3].lower().endswith(b"step") else STEP_KEYS["batch"]
+            self._below.clear()
+            if both[1].lower() == b"epoch":
+                self._epoch = int(both[2])
             return True
         heading = _HEADING.match(text)
         if heading is not None:

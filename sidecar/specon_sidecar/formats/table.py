@@ -85,8 +85,7 @@ _FORMATS: Final = (
         "records in frames, with a name and a value on each row",
         FramedRecords,
         needs_place=True,
-        needles=(b"|", b"---"),
-        writers="the loggers of OpenAI Baselines, rllab and guided diffusion, and their heirs",
+        writers="the loggers of OpenAI Baselines, rllab, rlkit and guided diffusion, and their heirs",
     ),
     Format(
         "key-value",

@@ -39,6 +39,7 @@ EXPECTED = [
         "min",
     ),
     ("axolotl.log", "hugging-face", 5, (None, 0.01, 2.0833), (None, 0.05, 1.25), None, None, "loss", "min"),
+    ("allennlp.log", "allennlp", 4, (5, 0.0, 2.5), (20, 3.0, 0.625), 45, 9, "loss", "min"),
     ("caffe.log", "caffe", 6, (0, None, 2.5), (500, None, 1.25), None, None, "loss", "min"),
     ("catboost.log", "catboost", 7, (0, None, 25.0), (6, None, 11.3636364), None, None, "learn", None),
     ("compose.log", "keras", 4, (43, 1.0, 2.0833), (172, 4.0, 1.3889), 172, 4, "loss", "min"),

@@ -73,6 +73,13 @@ def place(sample):
         ),
         ("Game {n}, reward {v}\n", ("reward", 14, None, None, None)),
         ('{{"_step": {m}, "loss": {v}}}\n', ("loss", 1400, None, None, None)),
+        (
+            "Step: {m}. Time Elapsed: 3.1 s. Mean Reward: {v}. Training.\n",
+            ("Mean Reward", 1400, None, None, None),
+        ),
+        ("Epoch: [{n}][10/90]    Time 0.3  Err {v}  top1  80.0\n", ("Err", 1180, 14, None, None)),
+        ("Epoch {n}/14 Val steps: 2 1.23s loss: {v} val_loss: 3\n", ("loss", None, 14, None, 14)),
+        ("epoch: {n}, (loss_avg_rank: {v}), (loss_avg_slice: 2)\n", ("loss_avg_rank", None, 14, None, None)),
         ("epoch_{n} loss {v}\n", ("loss", None, 14, None, None)),
         ("Epoch-{n:03d}: loss={v}\n", ("loss", None, 14, None, None)),
         ("cur_epoch={n}, cur_step={m}, loss={v}\n", ("loss", 1400, 14, None, None)),
@@ -113,6 +120,32 @@ def test_line(form, last):
         (
             "-" * 9 + "iteration {m}" + "-" * 9 + "50 left" + "-" * 9 + "\nloss:{v}\nbox:0.1\n",
             ("loss", 1400, None, None, None),
+        ),
+        (
+            "[proc 0][Train] average pos_loss: 7\n[proc 0][Train] average loss: {v}\n",
+            ("average loss", None, None, None, None),
+        ),
+        (
+            "[epoch=2][batch={n}/20]:\n\t Train loss/train/total: {v}\n",
+            ("Train loss/train/total", 34, 2, None, None),
+        ),
+        (
+            "   --> STEP: {n}/20 -- GLOBAL_STEP: {m}\n     | > loss: {v}  (2.0)\n",
+            ("loss", 1400, None, None, None),
+        ),
+        (
+            "Starting iteration {n}\nAverage return per training episode: {v}\n",
+            ("return per training episode", 14, None, None, None),
+        ),
+        (
+            "01/01/2022 10:00:00 - INFO - __main__ -   Epoch {n}\n"
+            "01/01/2022 10:00:01 - INFO - __main__ - loss: {v}\n",
+            ("loss", None, 14, None, None),
+        ),
+        (
+            "-----------------  -----\nevaluation/Returns     {v}\n"
+            "Epoch              {n}\n-----------------  -----\n",
+            ("evaluation/Returns", None, 14, None, None),
         ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
         ("-" * 47 + "Iteration: {m}" + "-" * 47 + "\nLoss: {v}\n", ("Loss", 1400, None, None, None)),
@@ -159,6 +192,12 @@ def test_lines(form, last):
         (",fold,loss\n", "{z},{n},{v}\n", ("loss", None, None, None, None)),
         (",epoch,loss\n", "{z},{n},{v}\n", ("loss", None, 14, None, None)),
         ("Epoch | Train Loss | Val Loss\n", "{n} | {v} | 3\n", ("Train Loss", None, 14, None, None)),
+        (
+            "Step      Train loss              Test loss               Test metric\n",
+            "{m}       [{v}e+00, 0.00e-01]     [1.1e+00, 2.00e-01]     []  \n",
+            ("loss_train", 1400, None, None, None),
+        ),
+        ("# Epoch batch       loss      loss_f\n", "  {n}   {m}   {v}   3\n", ("loss", 1400, 14, None, None)),
         ("iter      cost\n", "{n}   {v}\n", ("cost", 14, None, None, None)),
         ("total_steps,episode_return\n", "{m},{v}\n", ("episode_return", 1400, None, None, None)),
         ("episode,score\n", "{n},{v}\n", ("score", 14, None, None, None)),
