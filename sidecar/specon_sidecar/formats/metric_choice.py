@@ -41,7 +41,9 @@ _ANY_LOSS: Final = 100
 # `average loss` is the whole; the sum of the parts of a line stands between it and each of them.
 _PLAIN_LOSS: Final = _ANY_LOSS - 2
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
-_REWARD: Final = -1
+_REWARD: Final = -2
+# A `return` or a `score` of a log that counts episodes: a reward by its name stands before it.
+_RETURN: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
 # A metric followed instead of a score, whenever it comes, and without "loss" in its name.
 _BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
@@ -356,8 +358,10 @@ class MetricChoice:
                 return rank
         if self._closed:
             return None
-        if is_reward(name) or (self._has_episodes and is_return(name)):
+        if is_reward(name):
             return _REWARD - (canonical(name) in _PLAIN_REWARDS)
+        if self._has_episodes and is_return(name):
+            return _RETURN
         if is_loss(name):
             key = canonical(name)
             plain = _PLAIN_LOSS if not is_part(name) else _ANY_LOSS

@@ -138,13 +138,17 @@ def test_line(form, last):
             ("return per training episode", 14, None, None, None),
         ),
         (
-            "01/01/2022 10:00:00 - INFO - __main__ -   Epoch {n}\n"
-            "01/01/2022 10:00:01 - INFO - __main__ - loss: {v}\n",
+            (
+                "01/01/2022 10:00:00 - INFO - __main__ -   Epoch {n}\n"
+                "01/01/2022 10:00:01 - INFO - __main__ - loss: {v}\n"
+            ),
             ("loss", None, 14, None, None),
         ),
         (
-            "-----------------  -----\nevaluation/Returns     {v}\n"
-            "Epoch              {n}\n-----------------  -----\n",
+            (
+                "-----------------  -----\nevaluation/Returns     {v}\n"
+                "Epoch              {n}\n-----------------  -----\n"
+            ),
             ("evaluation/Returns", None, 14, None, None),
         ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
