@@ -358,10 +358,9 @@ class MetricChoice:
                 return rank
         if self._closed:
             return None
-        if is_reward(name):
-            return _REWARD - (canonical(name) in _PLAIN_REWARDS)
-        if self._has_episodes and is_return(name):
-            return _RETURN
+        reward = self._reward_rank(name)
+        if reward is not None:
+            return reward
         if is_loss(name):
             key = canonical(name)
             plain = _PLAIN_LOSS if not is_part(name) else _ANY_LOSS
@@ -376,6 +375,11 @@ class MetricChoice:
         if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
+
+    def _reward_rank(self, name: str) -> int | None:
+        if is_reward(name):
+            return _REWARD - (canonical(name) in _PLAIN_REWARDS)
+        return _RETURN if self._has_episodes and is_return(name) else None
 
 
 # Several formats ask about the same line, as long as none is chosen.
