@@ -14,6 +14,7 @@ from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
+from specon_sidecar.formats.position_keys import position_of
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import leading_stamp
@@ -21,7 +22,7 @@ from specon_sidecar.formats.wall_time import leading_stamp
 _SEPARATORS: Final = (",", ";", "\t", "|")
 # pandas writes the number of the row first, without a name or with this one.
 _ROW_NUMBER: Final = ("", "Unnamed: 0")
-# A table with one of these compares models, and its rows are no steps.
+# A table with one of these, and no step, compares models.
 _COMPARED: Final = frozenset({"fold", "run", "trial", "seed", "model", "name", "id", "method", "split"})
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
@@ -107,7 +108,9 @@ class CsvWithHeader(LineParser):
             counts_rows = len(columns) > 1 and columns[0] in _ROW_NUMBER
             if counts_rows:
                 columns[0] = "row"
-                counts_rows = _COMPARED.isdisjoint(name.casefold() for name in columns)
+            compares = not _COMPARED.isdisjoint(name.casefold() for name in columns)
+            if compares and not any(position_of(name) for name in columns):
+                continue
             if (
                 1 < len(columns) <= _MOST_COLUMNS
                 and all(_NAME.fullmatch(name) for name in columns)

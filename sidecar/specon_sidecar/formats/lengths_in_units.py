@@ -36,6 +36,8 @@ class LengthsInUnits:
         self._stated: dict[str, tuple[int, str]] = {}
         self._counted: dict[str, re.Pattern[bytes]] = {}
         self._restated: set[str] = set()
+        self.known = False
+        """Whether any was stated."""
 
     def source(self, total: int | None) -> str | None:
         """Return the line that says a total, for people; None where none does."""
@@ -58,7 +60,7 @@ class LengthsInUnits:
             self._state(stated[1], to_step(stated[2]), text)
         elif said is not None and not WAITS.search(text, 0, said.end()):
             self._state(said[2], to_step(said[1]), text)
-        return bool(self._stated)
+        return self.known
 
     def _state(self, unit: bytes, count: int | None, text: bytes) -> None:
         name = unit.decode("ascii").lower().rstrip("s")
@@ -67,6 +69,7 @@ class LengthsInUnits:
             del self._stated[name]
             self._restated.add(name)
         elif count and name not in self._restated:
+            self.known = True
             self._stated[name] = count, describe(b"the line ", text)
             self._counted[name] = re.compile(rb"(?i:\b%b)[s\W]{1,4}(\d{1,15}+)" % name.encode("ascii"))
 

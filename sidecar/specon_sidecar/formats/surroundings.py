@@ -221,7 +221,7 @@ class Surroundings:
             return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
-        if total is None and step is not None:
+        if total is None and step is not None and self._units.known:
             total = self._units.total(step, line)
         of_epoch = False
         if epoch is None and self._epoch is not None:

@@ -89,6 +89,12 @@ def test_bare_number_that_falls_counts_nothing():
     assert place(samples) == (None, None, None, None)
 
 
+def test_numbered_list_of_scores_is_none_of_a_training():
+    """A bare number at the head of a line with a score numbers models as often as steps."""
+    reader, samples = read("".join(f"{n}. Accuracy: 0.{80 + n % 5}\n" for n in range(30)))
+    assert (reader.chosen, samples) == (None, [])
+
+
 @pytest.mark.parametrize(
     ("numbers", "step"),
     [(range(100, 8000, 100), 7900), ([*range(16)] * 100, None), ([*range(0, 128, 8)] * 20, None)],

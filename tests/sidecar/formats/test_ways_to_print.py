@@ -193,7 +193,6 @@ def test_lines(form, last):
             ("trn loss", None, 14, None, None),
         ),
         (",loss,acc\n", "{z},{v},0.5\n", ("loss", 13, None, None, None)),
-        (",fold,loss\n", "{z},{n},{v}\n", ("loss", None, None, None, None)),
         (",epoch,loss\n", "{z},{n},{v}\n", ("loss", None, 14, None, None)),
         ("Epoch | Train Loss | Val Loss\n", "{n} | {v} | 3\n", ("Train Loss", None, 14, None, None)),
         (
