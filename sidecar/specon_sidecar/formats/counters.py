@@ -36,7 +36,7 @@ _NO_UNITS: Final = rb"(?!(?:m?s|secs?|seconds?|min\w{0,5}|hours?|h|d|days?|[kmg]
 _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:"
     # `[3/25][100/1583]`: an epoch and its step
-    rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\]\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
+    rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\],?\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
     # `[20 500/9000]`: the epoch before its step
     rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
@@ -83,6 +83,16 @@ def counter_of(line: bytes) -> Counted | None:
     if after is not None:
         return Counted(int(after["after"]), 0)
     return None if found is None else Counted(int(found["plain"]), 0, weak=True)
+
+
+def confirm(sample: Sample, counted: Counted | None) -> Sample:
+    """Return the sample with epoch and totals of `[1/200], [25/288]` where these agree with its own step."""
+    if counted is None or counted.epoch is None:
+        return sample
+    before = [(counted.epoch - first) * counted.n + counted.i for first in (0, 1)]
+    if sample.step not in before:
+        return sample
+    return placed(sample, msgspec.structs.replace(counted, i=sample.step, n=counted.epochs * counted.n))
 
 
 class Counters:

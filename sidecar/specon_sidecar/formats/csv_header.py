@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.formats.metric_choice import MetricChoice
-from specon_sidecar.formats.metric_names import SUM_OF_PARTS
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS, is_reward
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.position_keys import position_of
@@ -108,6 +108,8 @@ class CsvWithHeader(LineParser):
             counts_rows = len(columns) > 1 and columns[0] in _ROW_NUMBER
             if counts_rows:
                 columns[0] = "row"
+            if "frame" in columns and any(map(is_reward, columns)):
+                columns[columns.index("frame")] = "frames"
             compares = not _COMPARED.isdisjoint(name.casefold() for name in columns)
             if compares and not any(position_of(name) for name in columns):
                 continue

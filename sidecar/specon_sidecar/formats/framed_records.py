@@ -30,7 +30,7 @@ _RENAMED: Final = {"frame": "frames"}
 class FramedRecords(LineParser):
     """Parser of records whose rows stand in a frame."""
 
-    woken_by = (b"---",)
+    woken_by: tuple[bytes, ...] = (b"---",)
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)

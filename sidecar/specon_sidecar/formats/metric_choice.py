@@ -41,8 +41,9 @@ _ANY_LOSS: Final = 100
 # `average loss` is the whole; the sum of the parts of a line stands between it and each of them.
 _PLAIN_LOSS: Final = _ANY_LOSS - 2
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
-_REWARD: Final = -2
-# A `return` or a `score` of a log that counts episodes: a reward by its name stands before it.
+_REWARD: Final = -3
+# That of a test, and a `return` or a `score` of a log that counts episodes, stand behind it.
+_TESTED: Final = -2
 _RETURN: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
 # A metric followed instead of a score, whenever it comes, and without "loss" in its name.
@@ -378,7 +379,7 @@ class MetricChoice:
 
     def _reward_rank(self, name: str) -> int | None:
         if is_reward(name):
-            return _REWARD - (canonical(name) in _PLAIN_REWARDS)
+            return _TESTED if is_validation(name) else _REWARD - (canonical(name) in _PLAIN_REWARDS)
         return _RETURN if self._has_episodes and is_return(name) else None
 
 

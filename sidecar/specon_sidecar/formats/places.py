@@ -91,7 +91,8 @@ class Places:
         if epoch is None and step_rank == _BATCH:
             return self._laps.through(step, of_step)[0], None, total, epochs
         if epoch is not None:
-            step, total = self.epochs.through(epoch, epochs, step, of_step)
+            through, total = self.epochs.through(epoch, epochs, step, of_step)
+            return through, epoch, total, epochs
         return step, epoch, total, epochs
 
     def _is_length(self, step: int | None, epoch: float | None) -> bool:

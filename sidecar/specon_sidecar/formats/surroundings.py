@@ -23,8 +23,8 @@ _KIND: Final = (
 # `trainer.max_steps`; but `val.max_steps` is another length.
 _OWNER: Final = rb"(?:(?:train\w{0,8}|solver|cfg|config|args|hparams|schedule\w{0,3}|optim\w{0,6})\.)?+"
 _STEPS: Final = re.compile(
-    # a `Training Step: 3` is where the training is
-    rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
+    # a `Training Step: 3` and a `training_iteration: 3` are where the training is
+    rb"(?i:(?<![\w/.%])(?!train(?:ing)?[ _](?:step|iter|iteration)\b)(?:--)?"
     + _OWNER
     # PPO's `n_steps` is how long it plays before it learns
     + rb"(?:n_?iters?|(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"

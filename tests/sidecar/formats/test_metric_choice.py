@@ -198,3 +198,4 @@ def test_reward_by_its_name_stands_before_a_score():
     choice.count_episodes()
     found = [(choice.named(name), value) for name, value in (("Score", 3.0), ("Total_Reward", 7.0))]
     assert choice.pick(found) == ("Total_Reward", 7.0)
+    assert choice.named("Avg learning reward").rank < choice.named("Avg testing reward").rank < 0
