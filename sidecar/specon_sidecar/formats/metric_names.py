@@ -123,6 +123,15 @@ _NO_REWARD: Final = frozenset(
         *("var", "variance", "max", "running", "discount", "threshold", "clip", "code", "shaping", "len"),
     },
 )
+# What else has a return: a flow of water, a journey, a function.
+_PLAIN_RETURNS: Final = frozenset({"return", "returns"})
+_OF_RETURNS: Final = frozenset(
+    {
+        *("temp", "temperature", "flow", "air", "pipe", "code", "type", "value", "values", "address", "trip"),
+        *("status", "flight", "date", "time", "customer", "order", "item", "items", "loan"),
+        *("stock", "portfolio", "annual", "annualized", "daily", "monthly", "yearly", "market", "index"),
+    }
+)
 # `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
 _EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
 _MEANS: Final = frozenset({"average", "avg", "mean", "total"})
@@ -275,7 +284,9 @@ def is_reward(name: str) -> bool:
         return False  # a word of programs
     if found[-1:] == ["score"] and not _EPISODES.isdisjoint(found) and _NO_REWARD.isdisjoint(found):
         return True
-    return not _REWARDS.isdisjoint(found) and _NO_REWARD.isdisjoint(found) and NO_LOSS.isdisjoint(found)
+    if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
+        return False
+    return not _PLAIN_RETURNS.issuperset(_REWARDS.intersection(found)) or _OF_RETURNS.isdisjoint(found)
 
 
 def is_return(name: str) -> bool:

@@ -380,6 +380,10 @@ def test_names():
     assert find_whole_loss(["loss_vae", "loss_recon", "loss_kl"]) == "loss_vae"
     assert find_whole_loss(["loss_box", "loss_cls", "loss_obj"]) is None
     assert is_reward("episode/score")
+    assert is_reward("AverageReturn")
+    assert is_reward("episode_return")
+    assert not is_reward("avg_return_temp")
+    assert not is_reward("return value")
     assert is_return("Average Score")
     assert not is_return("score of the model")
     assert is_validation("va_logloss")
