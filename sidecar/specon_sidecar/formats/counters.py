@@ -85,16 +85,6 @@ def counter_of(line: bytes) -> Counted | None:
     return None if found is None else Counted(int(found["plain"]), 0, weak=True)
 
 
-def confirm(sample: Sample, counted: Counted | None) -> Sample:
-    """Return the sample with epoch and totals of `[1/200], [25/288]` where these agree with its own step."""
-    if counted is None or counted.epoch is None:
-        return sample
-    before = [(counted.epoch - first) * counted.n + counted.i for first in (0, 1)]
-    if sample.step not in before:
-        return sample
-    return placed(sample, msgspec.structs.replace(counted, i=sample.step, n=counted.epochs * counted.n))
-
-
 class Counters:
     """Takes the places of samples without any from a counter, once it is seen to count them.
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.formats.counters import Counted, Counters, EpochBar, confirm, counter_of, placed
+from specon_sidecar.formats.counters import Counted, Counters, EpochBar, counter_of, placed
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
@@ -293,8 +293,6 @@ class TriedFormat:
             self._line = line
         else:
             again = False
-            if sample.epoch is None and sample.total_steps is None and b"][" in line.replace(b", ", b""):
-                sample = confirm(sample, counter_of(line))
         if not self.series.admit(sample, again=again):
             return None
         if time is None or sample.time is not None:

@@ -79,7 +79,7 @@ _PLACE_WITHIN: Final = re.compile(
     rb"|(?:(?<=loss)|(?<=Loss)|(?<=cost)|(?<=Cost))\s\(?(?i:(?:steps?|epochs?|iter(?:ation)?s?)):?\s\d{1,12}+\)?"
     rb"\s?(?:[:=])(?=[\s\d])"
     # `Average loss over last 10 steps: 2.2`
-    rb"|(?<=[A-Za-z])\s(?i:over|of|for|in)\s(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
+    rb"|(?<=[A-Za-z])\s(?i:(?:over|of|for|in)\s)?(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
     rb"(?i:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|episodes?|updates?)\s{0,4}+(?:is|was|[:=])(?=[\s\d])"
 )
 # A bound with its sign turned, whose sign is part of the name: `-ELBO: 120.5`.

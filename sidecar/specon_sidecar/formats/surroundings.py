@@ -17,6 +17,8 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
+# A result of Ray Tune holds the configuration, whose lengths are those of something within an iteration.
+_RESULT: Final = b'"training_iteration":'
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
@@ -192,7 +194,7 @@ class Surroundings:
 
     def take(self, line: bytes) -> None:
         """Take a line that may say something about the place or the length of the training."""
-        if len(line) > _LONGEST:
+        if len(line) > _LONGEST or _RESULT in line:
             return
         # Nearly all lines cost no more than this look, which is several times as fast in text as in bytes.
         text = line.decode("latin-1")
