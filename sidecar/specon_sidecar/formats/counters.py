@@ -1,6 +1,7 @@
 """Places that a log does not name: the bar beside the samples, and a counter at the head of their own lines.
 
-As in `[021500/50000] WMS | loss 0.19`, `E 12/500 | Loss: 0.7` and `Snapshot 2000 saved, average loss: 70`.
+As in `[021500/50000] WMS | loss 0.19`, `E 12/500 | Loss: 0.7`, `Snapshot 2000 saved, average loss: 70`,
+`[3/25][100/1583] loss: 0.5` (epoch and step) and `#12 cost 0.3`.
 """
 
 import re
@@ -9,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.epochs import Epochs
 from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.sample import Sample
@@ -16,48 +18,71 @@ from specon_sidecar.formats.surroundings import Bar
 
 # So often a counter must have grown between samples before it is believed to count them.
 _GROWN: Final = 2
+# The same of a bare number that nothing else tells to be a counter: it must never fall either.
+_GROWN_BARE: Final = 5
 _KEPT: Final = 200
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
-    rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?"
-    rb"|mini-?batch|after|at|no\.?|n|i|t)"
+    rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
+    rb"|mini-?batch|progress:?|after|at|no\.?|n|i|t)"
 )
 # What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.
 _UNITS: Final = (
     rb"(?:eps|episodes|games|steps|iterations|iters|its|updates|batches|samples|examples|sentences|words|tokens"
     rb"|images|frames)"
 )
+# What a number is no counter of: `12 s, loss 0.3`.
+_NO_UNITS: Final = rb"(?!(?:m?s|secs?|seconds?|min\w{0,5}|hours?|h|d|days?|[kmg]i?b|[km]|gpus?|workers?)\b)"
 _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:"
+    # `[3/25][100/1583]`: an epoch and its step
+    rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\],?\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
     # `[20 500/9000]`: the epoch before its step
-    rb"(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
+    rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
+    # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
+    rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"
+    rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th)? epoch\b"
     # `[1000] train_loss=2.1` of CLU
     rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
-    rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
+    rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b"
+    # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
+    rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"
 )
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 
 
 class Counted(msgspec.Struct, frozen=True, gc=False):
-    """The state of a counter: `i` of `n`, or of nobody knows how many where `n` is 0."""
+    """The state of a counter: `i` of `n`, or of nobody knows how many where `n` is 0.
+
+    With an `epoch` it counts within that epoch, of `epochs`. A `weak` one is a bare number.
+    """
 
     i: int
     n: int
     of_epochs: bool = False
+    weak: bool = False
+    epoch: int | None = None
+    epochs: int = 0
 
 
 def counter_of(line: bytes) -> Counted | None:
     """Return the counter at the head of a line, or the one that says after how many it was printed."""
     text = strip(line).text
     found = _OWN.match(text)
-    if found is not None:
-        of_epochs = found["epochs"] is not None or found["bare_epochs"] is not None
-        count = found["i"] or found["bare"] or found["alone"] or found["of_unit"]
+    if found is not None and found["epoch"] is not None:
+        of_epoch = int(found["epoch"]), int(found["of_epoch"])
+        return Counted(int(found["i_of"]), int(found["n_of"]), epoch=of_epoch[0], epochs=of_epoch[1])
+    if found is not None and found["plain"] is None:
+        by_epoch = found["of_e"] or found["nth"]
+        of_epochs = by_epoch is not None or found["epochs"] is not None or found["bare_epochs"] is not None
+        count = by_epoch or found["i"] or found["bare"] or found["alone"] or found["of_unit"]
         return Counted(int(count), int(found["n"] or 0), of_epochs)
-    found = _AFTER.search(text) if b"fter " in text else None
-    return None if found is None else Counted(int(found["after"]), 0)
+    after = _AFTER.search(text) if b"fter " in text else None
+    if after is not None:
+        return Counted(int(after["after"]), 0)
+    return None if found is None else Counted(int(found["plain"]), 0, weak=True)
 
 
 class Counters:
@@ -68,7 +93,9 @@ class Counters:
 
     def __init__(self) -> None:
         self._seen: deque[Counted] = deque(maxlen=_KEPT)
+        self._last: Counted | None = None
         self._laps = Laps()
+        self._epochs = Epochs()
         self._grown = 0
         self._value: float | None = None
         self._refuted = False
@@ -81,34 +108,53 @@ class Counters:
         """Return the sample with the place and the total of the counter, if that is what it counts."""
         now = counted if isinstance(counted, Counted) else Counted(counted.i, counted.n)
         self.begun = False
-        last = self._seen[-1] if self._seen else None
+        last, self._last = self._last, now
         self.again = not self._refuted and counted == last and sample.value == self._value
         self._value = sample.value
         if self.again:
             return sample
-        if self._refuted or (last is not None and (now.n != last.n or now.i == last.i)):
+        if self._refuted or (last is not None and _refutes(last, now)):
             self._refuted = True
             return sample
-        self._grown += last is not None and now.i > last.i
-        self._seen.append(now)
-        step, total = self._laps.through(now.i, now.n)
-        if self._grown < _GROWN:
+        self._grown += last is not None and (now.epoch or 0, now.i) > (last.epoch or 0, last.i)
+        at = self._numbered_through(now)
+        self._seen.append(at)
+        wanted = _GROWN_BARE if now.weak else _GROWN
+        if self._grown < wanted:
             return sample
-        self.begun = self._grown == _GROWN
-        if now.of_epochs:
-            return placed(sample, now)
-        return msgspec.structs.replace(sample, step=step, total_steps=total or None)
+        self.begun = self._grown == wanted
+        return placed(sample, at)
 
     def before(self) -> list[Counted]:
         """Return the states at the samples before the latest one."""
         return list(self._seen)[:-1]
+
+    def _numbered_through(self, now: Counted) -> Counted:
+        if now.of_epochs:
+            return now
+        if now.epoch is None:
+            step, total = self._laps.through(now.i, now.n)
+        else:
+            step, total = self._epochs.through(now.epoch, now.epochs, now.i, now.n)
+        return msgspec.structs.replace(now, i=now.i if step is None else step, n=total or 0)
+
+
+def _refutes(last: Counted, now: Counted) -> bool:
+    """Whether two states in a row show that this counts no samples."""
+    if now.n != last.n or (now.i, now.epoch) == (last.i, last.epoch):
+        return True
+    return now.weak and now.i < last.i
 
 
 def placed(sample: Sample, counted: Counted) -> Sample:
     """Return the sample where the counter stood."""
     if counted.of_epochs:
         return msgspec.structs.replace(sample, epoch=float(counted.i), total_epochs=counted.n or None)
-    return msgspec.structs.replace(sample, step=counted.i, total_steps=counted.n or None)
+    step, total = counted.i, counted.n or None
+    if counted.epoch is None:
+        return msgspec.structs.replace(sample, step=step, total_steps=total)
+    epoch, epochs = float(counted.epoch), counted.epochs or None
+    return msgspec.structs.replace(sample, step=step, epoch=epoch, total_steps=total, total_epochs=epochs)
 
 
 class EpochBar:

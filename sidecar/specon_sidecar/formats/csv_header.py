@@ -8,15 +8,22 @@ import csv
 import re
 from typing import Final
 
+import msgspec
+
 from specon_sidecar.formats.metric_choice import MetricChoice
-from specon_sidecar.formats.metric_names import SUM_OF_PARTS
-from specon_sidecar.formats.number import to_float
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS, is_reward
+from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
+from specon_sidecar.formats.position_keys import position_of
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import leading_stamp
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
+# pandas writes the number of the row first, without a name or with this one.
+_ROW_NUMBER: Final = ("", "Unnamed: 0")
+# A table with one of these, and no step, compares models.
+_COMPARED: Final = frozenset({"fold", "run", "trial", "seed", "model", "name", "id", "method", "split"})
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(
@@ -40,6 +47,7 @@ class CsvWithHeader(LineParser):
         self._records = RecordReader(self.choice, PARTS)
         self._separator = ","
         self._columns: list[str] = []
+        self._counts_rows = False
         self._is_ended = False  # a separator stands behind the last name, and behind the last cell
         self._first: Sample | None = None
         self._furthest: Sample | None = None
@@ -61,6 +69,8 @@ class CsvWithHeader(LineParser):
                 # A header that comes again has no number under the metric's name.
                 sample = self._records.sample(zip(columns, cells, strict=True))
                 if sample is not None and (_is_placed(sample) or all(map(_is_number, cells))):
+                    if self._counts_rows and not _is_placed(sample) and not self.choice.is_score:
+                        sample = msgspec.structs.replace(sample, step=to_step(cells[0]))
                     return None if self._comes_again(sample) else sample
         if self.choice.may_count(line.lower()) or line.startswith(b"r,l,t"):
             self._take_header(line.decode("utf-8", "replace"))
@@ -86,6 +96,8 @@ class CsvWithHeader(LineParser):
 
     def _take_header(self, text: str) -> None:
         text = text.removeprefix("\ufeff")
+        if "pisode" in text:
+            self.choice.count_episodes()
         for separator in _SEPARATORS:
             columns = _cells(text, separator)
             if separator == _FRAME and not all(columns) and len(columns) == len(self._above):
@@ -93,6 +105,14 @@ class CsvWithHeader(LineParser):
             is_ended = len(columns) > 1 and not columns[-1]
             if is_ended:
                 columns.pop()
+            counts_rows = len(columns) > 1 and columns[0] in _ROW_NUMBER
+            if counts_rows:
+                columns[0] = "row"
+            if "frame" in columns and any(map(is_reward, columns)):
+                columns[columns.index("frame")] = "frames"
+            compares = not _COMPARED.isdisjoint(name.casefold() for name in columns)
+            if compares and not any(position_of(name) for name in columns):
+                continue
             if (
                 1 < len(columns) <= _MOST_COLUMNS
                 and all(_NAME.fullmatch(name) for name in columns)
@@ -101,6 +121,7 @@ class CsvWithHeader(LineParser):
                 columns = list(_MONITORED) if tuple(columns) == _MONITOR else columns
                 self._header_again = bool(self._columns)
                 self._separator, self._columns, self._is_ended = separator, columns, is_ended
+                self._counts_rows = counts_rows
                 return
 
 
@@ -123,11 +144,11 @@ def _place(sample: Sample) -> float:
 def _cells(text: str, separator: str) -> list[str]:
     if separator == _FRAME:
         inner = text.strip()
-        return (
-            [cell.strip() for cell in inner[1:-1].split(separator)]
-            if inner[:1] == inner[-1:] == _FRAME
-            else []
-        )
+        if inner[:1] == inner[-1:] == _FRAME:
+            inner = inner[1:-1]
+        elif " | " not in inner or _FRAME in (inner[:1], inner[-1:]):
+            return []
+        return [cell.strip() for cell in inner.split(separator)]
     if '"' in text:
         try:
             cells = next(csv.reader([text], delimiter=separator), [])

@@ -310,11 +310,15 @@ class TriedFormat:
                     self._epoch_bar = None
             return sample
         own = counter_of(line)
-        if own is not None:
+        if own is not None and not (own.weak and self._may_be_list(sample)):
             return self._own.complete(sample, own)
         if b"%|" in line or b"% " in line:
             around.take(line)
         return sample if around.bar is None else self._bars.complete(sample, around.bar)
+
+    def _may_be_list(self, sample: Sample) -> bool:
+        """Whether numbered lines are as likely those of a list: scores and errors of several models."""
+        return self.parser.choice.is_score and "cost" not in sample.name.casefold()
 
     def feed(self, line: bytes, time: float | None = None, number: int = 0) -> bool:
         """Keep the sample of a line; return whether there was one."""

@@ -9,6 +9,7 @@ from specon_sidecar.formats.bar_beside import BarBeside
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
 from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, name_of_other_set, pairs, read_places
 from specon_sidecar.formats.laps import Laps
+from specon_sidecar.formats.lengths_in_units import describe
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import is_validation
 from specon_sidecar.formats.number import to_float, to_step
@@ -17,7 +18,6 @@ from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
-from specon_sidecar.formats.surroundings import describe
 
 # An epoch of more steps than this gives its running mean at each tenth too, or more often: after so many
 # steps at most.

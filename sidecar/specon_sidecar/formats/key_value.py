@@ -32,15 +32,18 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps"
-    rb"|n(?:um)?_?updates|updates?|global_episode"
-    rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|epoc(?:hs?|he|a)(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)"
+    rb"(?:global[ _]?steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps?"
+    rb"|n(?:um)?_?updates|updates?|global_episode|n_iter"
+    rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
+    rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
+    rb"(?:[ _](?:num|number|no\.?|idx|out|n\.|n\xc2[\xba\xb0]|\xe2\x84\x96))?"
+    rb"|ep|episodes?|round)"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
-    # `Step... (100 | Loss: 2.1` is of the Flax examples
-    rb"[\"']?(?:\.{3})?+\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
+    # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
+    rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
-    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
+    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?"
+    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
     rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
 )
@@ -52,7 +55,8 @@ _OTHER_SET: Final = re.compile(
 )
 # The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
 _SETS: Final = re.compile(
-    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))(?![\w./=-])"
+    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))"
+    rb"(?![\w./=-]| steps)"
 )
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
@@ -71,12 +75,25 @@ _PLACE_WITHIN: Final = re.compile(
     rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on|of)\s"
     rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
     rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
+    # `avg loss epoch 3: 0.5`, `Loss (epoch 3): 0.5`
+    rb"|(?:(?<=loss)|(?<=Loss)|(?<=cost)|(?<=Cost))\s\(?(?i:(?:steps?|epochs?|iter(?:ation)?s?)):?\s\d{1,12}+\)?"
+    rb"\s?(?:[:=])(?=[\s\d])"
     # `Average loss over last 10 steps: 2.2`
-    rb"|(?<=[A-Za-z])\s(?i:over|of|for|in)\s(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
+    rb"|(?<=[A-Za-z])\s(?i:(?:over|of|for|in)\s)?(?i:(?:the\s)?(?:last|past|previous))\s\d{1,9}+\s"
     rb"(?i:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|episodes?|updates?)\s{0,4}+(?:is|was|[:=])(?=[\s\d])"
 )
+# A bound with its sign turned, whose sign is part of the name: `-ELBO: 120.5`.
+_NEGATED: Final = re.compile(rb"(?<![\w)-])-(?=(?i:elbo)\b)")
 # The tuples that Python 2 printed: `('Epoch', 3, 'loss', 0.5)`.
 _TUPLE: Final = b"('"
+# The same within a list: `OrderedDict([('epoch', 3), ('loss', 0.5)])`.
+_PAIRS: Final = b"([('"
+# How many a mean was taken over: `average reward of last 100 episodes: 3.5 at episode 20`.
+_LAST: Final = re.compile(
+    rb"(?i:last|past|previous)\s\d{1,9}+\s(?i:steps|epochs|iter(?:ation)?s|episodes|updates)"
+    # `return per training episode: 21.5`
+    rb"|(?i:\bper (?:train(?:ing)? |eval(?:uation)? )?(?:step|epoch|iteration|episode|update|batch)\b)"
+)
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
@@ -95,7 +112,7 @@ NAMED: Final = re.compile(
     + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
-_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?))\Z")
+_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?|idx|out|n\.|n[\xba\xb0]|\N{NUMERO SIGN}))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
 BARE: Final = re.compile(
@@ -148,7 +165,7 @@ class KeyValue(LineParser):
 
     def _parse(self, line: bytes) -> Sample | None:
         printed = translate(line)
-        if printed.startswith(_TUPLE):
+        if printed.startswith(_TUPLE) or _PAIRS in printed:
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
@@ -181,7 +198,7 @@ class KeyValue(LineParser):
         )
         if plain and self._layouts.wanted:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
-        step, epoch, total, epochs = self._through(*read_places(text))
+        step, epoch, total, epochs = self._place(text, rank)
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -194,12 +211,26 @@ class KeyValue(LineParser):
 
     def _show(self, line: bytes) -> bytes:
         """Return what of a line is read for pairs."""
-        if b"pisode" in line:
+        if b"pisode" in line or b"imestep" in line:
             self.choice.count_episodes()
+        if b"rr" in line and (b"poch" in line or b"POCH" in line):
+            self.choice.count_epochs()
         shown = strip_terminal(line)
+        if b"-ELBO" in line or b"-elbo" in line:
+            shown = _NEGATED.sub(b"neg ", shown)
         # What stands in a bar is for the format of bars.
         shown = _BAR.sub(b" ", shown) if b"%|" in shown else shown
         return _PLACE_WITHIN.sub(b":", shown, count=1) if _PLACE_WITHIN.search(shown) else shown
+
+    def _place(
+        self, text: bytes, rank: int | None
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the place of a line; a number that counts stands where ranks do: `300: loss 0.5`."""
+        if b"ast " in text or b"revious " in text or b"per " in text:
+            text = _LAST.sub(b" ", text)
+        step, epoch, total, epochs = self._through(*read_places(text))
+        counted = step is None and epoch is None and self._ranks.counts
+        return (rank if counted else step), epoch, total, epochs
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -254,6 +285,7 @@ class KeyValue(LineParser):
             or not may_have_layout(line, body)
             or _OTHER_SET_LATER.match(line, body)
             or PREFIX.match(line, body)
+            or _LAST.search(line, body)
             or has_stamp(line[:body])
         ):
             return None
@@ -302,7 +334,7 @@ def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tu
 def _position(key: bytes) -> tuple[Position, int] | None:
     if key.lower() == b"train":  # `[Train 10/1882]`
         return Position.STEP, STEP_KEYS["it"]
-    return position_of(_NUMBERED.sub("", key.decode("ascii")))
+    return position_of(_NUMBERED.sub("", key.decode("utf-8", "replace")))
 
 
 def read_places(
@@ -344,7 +376,8 @@ def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple
     for key, number, of, _, _ in _PLACE.findall(text):
         if _position(key) == (Position.STEP, EPISODE):
             return to_step(number), EPISODE, to_step(of) if of else None
-    return (step, step_rank, None) if counter_of(text) is None else (None, 0, None)
+    counted = counter_of(text)
+    return (step, step_rank, None) if counted is None or counted.weak else (None, 0, None)
 
 
 def _may_be_length(line: bytes, body: int) -> bool:

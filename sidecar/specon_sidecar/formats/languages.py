@@ -5,7 +5,11 @@ from typing import Final
 
 # One of these is in each line that is put into English: looked for before anything else.
 _SIGNS: Final = tuple(
-    one.encode() for one in ("失", "실", "poca", "poque", "rdida", "поха", "エポック", "에폭", "에포크")
+    one.encode()
+    for one in (
+        *("失", "실", "poca", "poque", "rdida", "поха", "エポック", "에폭", "에포크", "第"),
+        "\N{FULLWIDTH COLON}",
+    )
 )
 
 _WORDS: Final = {
@@ -21,6 +25,14 @@ _WORDS: Final = {
     "\N{FULLWIDTH COLON}": ":",
     "\N{FULLWIDTH COMMA}": ", ",
 }
+# `第3轮`, `第 3 步`: the third epoch, the third step.
+_ORDINAL: Final = re.compile("第 {0,2}([0-9]{1,12}) {0,2}(?:个)?(轮|epoch|步|回合)".encode())
+_COUNTED: Final = {
+    "轮".encode(): b"epoch",
+    b"epoch": b"epoch",
+    "步".encode(): b"step",
+    "回合".encode(): b"episode",
+}
 _ENGLISH: Final = {word.encode(): english.encode() for word, english in _WORDS.items()}
 _ANY: Final = re.compile(b"|".join(map(re.escape, _ENGLISH)))
 
@@ -29,4 +41,6 @@ def translate(line: bytes) -> bytes:
     """Return the line with the words that it is read by in English."""
     if line.isascii() or not any(one in line for one in _SIGNS):
         return line
+    if _ORDINAL.search(line):
+        line = _ORDINAL.sub(lambda found: b"%b %b " % (_COUNTED[found[2]], found[1]), line)
     return _ANY.sub(lambda found: _ENGLISH[found[0]], line).replace(b"  ", b" ")

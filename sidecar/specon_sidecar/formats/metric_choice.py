@@ -23,6 +23,7 @@ from specon_sidecar.formats.metric_names import (
     is_loss,
     is_of_policy,
     is_part,
+    is_plain_error,
     is_return,
     is_reward,
     is_validation,
@@ -37,8 +38,13 @@ from specon_sidecar.formats.validation import Place, ValidationSeries
 __all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "MetricCandidate", "MetricChoice"]
 
 _ANY_LOSS: Final = 100
+# `average loss` is the whole; the sum of the parts of a line stands between it and each of them.
+_PLAIN_LOSS: Final = _ANY_LOSS - 2
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
-_REWARD: Final = -1
+_REWARD: Final = -3
+# That of a test, and a `return` or a `score` of a log that counts episodes, stand behind it.
+_TESTED: Final = -2
+_RETURN: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
 # A metric followed instead of a score, whenever it comes, and without "loss" in its name.
 _BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
@@ -62,11 +68,14 @@ _NOISE: Final = frozenset(
 )
 
 # `Epoch0 loss`
-_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)\d{1,9}(?:/\d{1,9})?)")
+_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)[_-]?\d{1,9}(?:/\d{1,9})?)")
 # `e3 b12/400 loss`: two of them, for `e1 loss` beside `e2 loss` are two names.
 _COUNTERS: Final = re.compile(r"(?i:(?:ep|e)\d{1,9}(?:/\d{1,9})? (?:b|it|i|s)\d{1,9}(?:/\d{1,9})? )")
 # Words between a name and its number: `the loss so far is 0.5`.
 _TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
+
+# The last word of a sentence: no abbreviation, which is short.
+_SENTENCE_END: Final = re.compile(r"[a-z]{5,}\.\Z|\b[Dd]one\.\Z")
 
 # So many samples of other names in a row, none of the chosen one: it was a passing line, or it is printed
 # no more.
@@ -133,6 +142,7 @@ class MetricChoice:
         """Byte strings; each line with a score has one of them. There are fewer once a name is chosen."""
         self._against: int | None = None
         self._has_episodes = False
+        self._has_epochs = False
         self._seen_sides: dict[tuple[int, bool], int] = {}
         self._printed: str | None = None
         self._known: dict[bytes | str, MetricCandidate | None] = {}
@@ -162,6 +172,12 @@ class MetricChoice:
         """Take note that the log counts episodes: then a `return` is what they are rewarded with."""
         if not self._has_episodes:
             self._has_episodes = True
+            self._known.clear()
+
+    def count_epochs(self) -> None:
+        """Take note that the log counts epochs: then a plain `error` is that of the training."""
+        if not self._has_epochs:
+            self._has_epochs = True
             self._known.clear()
 
     @property
@@ -304,7 +320,7 @@ class MetricChoice:
             self.score_needles = tuple(
                 one
                 for one in SCORE_NEEDLES
-                if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
+                if one in _BETTER_NEEDLES or (one.strip() in name and self.needle not in name)
             )
 
     @staticmethod
@@ -343,11 +359,13 @@ class MetricChoice:
                 return rank
         if self._closed:
             return None
-        if is_reward(name) or (self._has_episodes and is_return(name)):
-            return _REWARD - (canonical(name) in _PLAIN_REWARDS)
+        reward = self._reward_rank(name)
+        if reward is not None:
+            return reward
         if is_loss(name):
             key = canonical(name)
-            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else _ANY_LOSS)
+            plain = _PLAIN_LOSS if not is_part(name) else _ANY_LOSS
+            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else plain)
         score = score_rank(name)
         if score is not None:
             return _SCORE + score
@@ -355,9 +373,14 @@ class MetricChoice:
             return None
         if canonical(name) == TOTAL_OF_PARTS:
             return _VALIDATION + 1  # behind all others: it may be the sum of anything
-        if is_last_resort(name):
+        if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
+
+    def _reward_rank(self, name: str) -> int | None:
+        if is_reward(name):
+            return _TESTED if is_validation(name) else _REWARD - (canonical(name) in _PLAIN_REWARDS)
+        return _RETURN if self._has_episodes and is_return(name) else None
 
 
 # Several formats ask about the same line, as long as none is chosen.
@@ -381,7 +404,8 @@ def _needle(metric: str | None) -> bytes:
 
 def _without_noise(name: str) -> str:
     found = _COUNTERS.sub("", name).split(" ")
-    start = 0
+    # The last sentence: `Epoch 3/20 completed. Average loss`, but not `Val. loss`.
+    start = max((at + 1 for at, word in enumerate(found[:-1]) if _SENTENCE_END.search(word)), default=0)
     while start < len(found) - 1 and _is_noise(found[start]):
         start += 1
     end = len(found)
@@ -393,7 +417,7 @@ def _without_noise(name: str) -> str:
 def _is_noise(word: str) -> bool:
     # Bars and bullets (`━━━ loss: 2.1`) have neither letters nor digits.
     return (
-        word.casefold() in _NOISE
+        word.casefold().rstrip(".") in _NOISE
         or word.endswith(".py")
         or not any(map(str.isalnum, word))
         or _NUMBERED.fullmatch(word) is not None

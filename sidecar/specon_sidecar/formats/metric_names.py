@@ -49,6 +49,7 @@ _SAME_LOSS: Final = frozenset(
     {
         *("smooth", "smoothed", "ema", "current", "cur", "last", "now", "raw", "scaled", "unscaled"),
         *("local", "global", "reduced", "micro", "iter", "iteration", "per", "token", "sample", "item"),
+        *("rank", "slice", "window", "interval", "node", "gpu", "device"),
     },
 )
 
@@ -88,6 +89,7 @@ _MORE_IS_BETTER: Final = _SCORES | {
         "map",
         "map50",
         "return",
+        "returns",
         "ret",
         "eprewmean",
         "episode_score",
@@ -114,12 +116,21 @@ _LESS_IS_BETTER: Final = frozenset(
         ),
     },
 )
-_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns"})
+_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns", "eprewmean"})
 _NO_REWARD: Final = frozenset(
     {
         *("margin", "margins", "chosen", "rejected", "accuracies", "accuracy", "std", "kl", "loss", "model"),
         *("var", "variance", "max", "running", "discount", "threshold", "clip", "code", "shaping", "len"),
     },
+)
+# What else has a return: a flow of water, a journey, a function.
+_PLAIN_RETURNS: Final = frozenset({"return", "returns"})
+_OF_RETURNS: Final = frozenset(
+    {
+        *("temp", "temperature", "flow", "air", "pipe", "code", "type", "value", "values", "address", "trip"),
+        *("status", "flight", "date", "time", "customer", "order", "item", "items", "loan"),
+        *("stock", "portfolio", "annual", "annualized", "daily", "monthly", "yearly", "market", "index"),
+    }
 )
 # `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
 _EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
@@ -150,15 +161,18 @@ _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
 _COMPRESSED: Final = frozenset({"char", "character", "byte", "dim", "token", "word", "symbol"})
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
-# A likelihood that is printed with its sign turned is one where less is better.
-_LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
-_TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?log")
+# A likelihood, or its bound, that is printed with its sign turned is one where less is better.
+_LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood|elbo")
+_TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?(?:log|elbo)")
+# What is minimised, mostly: the name does not say it.
+_OBJECTIVE: Final = re.compile(r"(?:train(?:ing)?[ _/])?objective(?:[ _]function)?(?:[ _](?:value|val))?")
 # Byte strings: the lower-cased form of each name of a score contains one of them.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
-    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
+    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
+    *(b"elbo", b"objective"),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
@@ -187,6 +201,9 @@ _SIDES: Final = (
         re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|(?:.*_)?loss_?(?:critic|value|vf|v)"),
     ),
 )
+
+# `average_loss_g` is the loss of the generator as `loss_g` is.
+_MEANS_OF: Final = re.compile(r"^(?:(?:avg|average|mean|train|training|epoch|batch|running|total)_)+(?=\w)")
 
 # Index of the last of them.
 _POLICY: Final = len(_SIDES) - 1
@@ -267,7 +284,9 @@ def is_reward(name: str) -> bool:
         return False  # a word of programs
     if found[-1:] == ["score"] and not _EPISODES.isdisjoint(found) and _NO_REWARD.isdisjoint(found):
         return True
-    return not _REWARDS.isdisjoint(found) and _NO_REWARD.isdisjoint(found) and NO_LOSS.isdisjoint(found)
+    if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
+        return False
+    return not _PLAIN_RETURNS.issuperset(_REWARDS.intersection(found)) or _OF_RETURNS.isdisjoint(found)
 
 
 def is_return(name: str) -> bool:
@@ -283,11 +302,18 @@ def is_last_resort(name: str) -> bool:
     known = (
         not _ERRORS.isdisjoint(found)
         or _LIKELIHOOD.search(name.casefold()) is not None
+        or _OBJECTIVE.fullmatch(name.casefold()) is not None
         or (last in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
         or (last in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
         or _is_compression(found)
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+
+
+def is_plain_error(name: str) -> bool:
+    """Whether a name is "error" or "mean error" and no more: of the training where the log counts epochs."""
+    found = words(name)
+    return found[-1:] in (["error"], ["err"]) and _OF_TRAINING.issuperset(found[:-1])
 
 
 def _is_compression(found: list[str]) -> bool:
@@ -335,7 +361,7 @@ def may_be_counterpart(name: str) -> bool:
 
 def sides_of(name: str) -> Iterator[tuple[int, bool]]:
     """Yield the pairs of opponents that a name belongs to, and whether it is the second of the two."""
-    key = canonical(name)
+    key = _MEANS_OF.sub("", canonical(name))
     for index, (_, first, second) in enumerate(_SIDES):
         if first.fullmatch(key):
             yield index, False

@@ -14,6 +14,27 @@ _BATCH: Final = STEP_KEYS["batch"]
 _NEVER: Final = -(2**31)
 
 
+class _Fractions:
+    """Finds the fractions of a log that are turned round: `Step 924/801` for step 801 of 924.
+
+    What is done is no more than the whole, at the first sight of such a fraction already. A first number that
+    grows above a second that stays is that of a loop which went on too long.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[float, int] | None = None
+        self._turned: bool | None = None
+
+    def read(self, i: float, n: int) -> tuple[float, int]:
+        """Return what is done and the whole."""
+        last, self._last = self._last, (i, n)
+        if self._turned is None and i > n + 1:
+            self._turned = last is None or last[0] == i
+        elif self._turned and last is not None and (i < n or (i != last[0] and n == last[1])):
+            self._turned = False
+        return (float(n), int(i)) if self._turned and i > n else (i, n)
+
+
 class Places:
     """Finds where in the training a line stands, by the names that logs use for that."""
 
@@ -28,6 +49,8 @@ class Places:
         self._alone: tuple[float, int] | None = None
         self._stays = False
         self._laps = Laps()
+        self._of_steps = _Fractions()
+        self._of_epochs = _Fractions()
 
     def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -39,8 +62,24 @@ class Places:
         total: int | None,
     ) -> tuple[int | None, float | None, int | None, int | None]:
         """Return the same, of the numbers that a line prints."""
+        if epoch is not None and epochs:
+            epoch, epochs = self._of_epochs.read(epoch, epochs)
         if step is None or of_step is None:
             return (None if self._is_length(step, epoch) else step), epoch, total, epochs
+        if of_step:
+            done, of_step = self._of_steps.read(step, of_step)
+            step = int(done)
+        return self._of_training(step, step_rank, of_step, epoch, epochs, total)
+
+    def _of_training(  # noqa: PLR0917 - as above
+        self,
+        step: int,
+        step_rank: int,
+        of_step: int,
+        epoch: float | None,
+        epochs: int | None,
+        total: int | None,
+    ) -> tuple[int | None, float | None, int | None, int | None]:
         if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
             if self._is_global(epoch, step):
                 return step, epoch, of_step, epochs
@@ -52,7 +91,8 @@ class Places:
         if epoch is None and step_rank == _BATCH:
             return self._laps.through(step, of_step)[0], None, total, epochs
         if epoch is not None:
-            step, total = self.epochs.through(epoch, epochs, step, of_step)
+            through, total = self.epochs.through(epoch, epochs, step, of_step)
+            return through, epoch, total, epochs
         return step, epoch, total, epochs
 
     def _is_length(self, step: int | None, epoch: float | None) -> bool:

@@ -27,8 +27,8 @@ PREFIX: Final = re.compile(
     # srun -l; a tab after the colon is CatBoost's iteration, two numbers behind it are Darknet's
     rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn| -?[\d.]{1,20}, [\d.]{1,20} avg)"
     rb"|\[(?P<bare>\d{1,6})\](?= :::)"
-    # docker compose, but not `Valid | Epoch 3`; kubectl --prefix
-    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )"
+    # docker compose, but not `Valid | Epoch 3` or `0012 | loss 0.5`; kubectl --prefix
+    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) |\d{1,15} )[\w.-]{1,64}+ {1,40}\|(?= )"
     rb"|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
@@ -42,10 +42,12 @@ PREFIX: Final = re.compile(
     rb"|\[" + _CLOCK + rb"\]"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
-    rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?= )"
+    rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?: (?=\w{0,64}[._])[\w.]{1,64}+ -)?(?= )"
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
     rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"
+    # Tensorpack: date, clock, module and line
+    rb"|\[\d{4} " + _CLOCK + rb" @[\w./-]{1,128}+:\d{1,6}\]"
     # NeMo: level, date, clock and module in one pair of brackets
     rb"|\[NeMo [DIWEC] \d{4}-\d\d-\d\d " + _CLOCK + rb"(?: [\w./-]{1,128}+:\d{1,6})?+\]"
     # absl and glog

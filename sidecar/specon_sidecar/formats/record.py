@@ -32,6 +32,7 @@ class RecordReader:
         self._parts = frozenset(parts)
         self._ranks = Ranks()
         self._roles: dict[str, _Role] = {}
+        self._total: int | None = None
 
     def sample(self, record: Iterable[tuple[str, object]]) -> Sample | None:
         """Return the sample of a record, or None where it holds no number under the followed name."""
@@ -71,7 +72,16 @@ class RecordReader:
             return None
         if len(found) > 1:
             self._choice.note(found, _epoch_and_step(places))
+        if Position.STEP not in places and Position.TOTAL_STEPS in places:
+            self._take_total(places)
         return _sample(picked, places)
+
+    def _take_total(self, places: dict[Position, tuple[int, object]]) -> None:
+        """Take `total_steps` for the step where it grows: it is how many there were, not how many will be."""
+        total = to_step(places[Position.TOTAL_STEPS][1])
+        last, self._total = self._total, total
+        if last is not None and total is not None and total > last:
+            places[Position.STEP] = places.pop(Position.TOTAL_STEPS)
 
     def _with_sum(self, record: list[tuple[str, object]]) -> list[tuple[str, object]]:
         values = [to_float(raw) for key, raw in record if key in self._parts]
@@ -83,6 +93,8 @@ class RecordReader:
     def _role(self, key: str) -> _Role:
         if len(key) > LONGEST_NAME:
             return _UNKNOWN
+        if "pisode" in key:
+            self._choice.count_episodes()
         candidate, position = self._choice.named(key), position_of(key)
         role = _UNKNOWN if candidate is None and position is None else (candidate, position)
         if len(self._roles) < _REMEMBERED:

@@ -8,32 +8,32 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.lengths_in_units import COUNT, OF, WAITS, LengthsInUnits, describe
 from specon_sidecar.formats.number import to_step
 from specon_sidecar.formats.places import Places
+from specon_sidecar.formats.position_keys import STEP_KEYS
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 4096
 _SHORTEST: Final = 8
-_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.(?!0(?!\d))\d)"
-_OF: Final = (
-    rb"[\"']?(?: / [\x80-\xff\w]{1,64}+)?+\s{0,16}+(?:\[\w{1,8}\])?"
-    rb"(?:[:=]|is\b|->|\||\.{2,80}+)?\s{0,16}+[\"']?"
-)
+# A result of Ray Tune holds the configuration, whose lengths are those of something within an iteration.
+_RESULT: Final = b'"training_iteration":'
 _KIND: Final = (
     rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
 )
 # `trainer.max_steps`; but `val.max_steps` is another length.
 _OWNER: Final = rb"(?:(?:train\w{0,8}|solver|cfg|config|args|hparams|schedule\w{0,3}|optim\w{0,6})\.)?+"
 _STEPS: Final = re.compile(
-    # a `Training Step: 3` is where the training is
-    rb"(?i:(?<![\w/.%])(?!train(?:ing)? step\b)(?:--)?"
+    # a `Training Step: 3` and a `training_iteration: 3` are where the training is
+    rb"(?i:(?<![\w/.%])(?!train(?:ing)?[ _](?:step|iter|iteration)\b)(?:--)?"
     + _OWNER
-    + rb"(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    # PPO's `n_steps` is how long it plays before it learns
+    + rb"(?:n_?iters?|(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
     + _KIND
-    + rb"(?:steps?|iter(?:ation)?s?))"
-    + _OF
-    + _COUNT
+    + rb"(?:steps?|iter(?:ation)?s?)))"
+    + OF
+    + COUNT
 )
 _EPOCHS: Final = re.compile(
     rb"(?i:(?<![\w/.%])(?:--)?"
@@ -42,23 +42,23 @@ _EPOCHS: Final = re.compile(
     + _KIND
     + rb"epochs?)|"
     + _KIND
-    + rb"epoche?s(?: num(?:ber)?)?))"
-    + _OF
-    + _COUNT
+    + rb"epoche?s(?:[ _]num(?:ber)?)?))"
+    + OF
+    + COUNT
 )
 _FOR: Final = re.compile(
     rb"(?:(?i:\b(?:for|of|with|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
-    + _COUNT
+    + COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
 )
 # `125 iterations per epoch. 12500 max iterations`
 _IN_ALL: Final = re.compile(
-    rb"(?<![\w.])" + _COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
-    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) in total\b))"
+    rb"(?<![\w.])" + COUNT + rb" (?i:(?:(?:max|maximum|total) (?:train(?:ing)? )?"
+    rb"(epochs|steps|iterations|iters)\b|(epochs|steps|iterations|iters) (?:in )?total\b))"
 )
 # `Starting training..., iters: 1000`
 _BEGINS: Final = re.compile(
-    rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + _COUNT
+    rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + COUNT
 )
 # `warmup epochs: 5` and `no improvement for 5 epochs` are no lengths of the training.
 _PART: Final = re.compile(
@@ -70,11 +70,23 @@ _EVALUATES: Final = re.compile(rb"(?i:\b(?:evaluat|validat|testing|predict|infer
 _TRAINS: Final = re.compile(
     rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))|" + "训练|訓練|学習|훈련".encode()
 )
-_WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
 # One of these is in each line that one of the expressions above fits: looking for them is much faster.
-_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep", "nb_ep", "end_ep")
+_COUNTS: Final = (
+    "total",
+    "max",
+    "num",
+    "train",
+    "n_it",
+    "nit",
+    "n_ep",
+    "n-ep",
+    "n ep",
+    "nep",
+    "nb_ep",
+    "end_ep",
+)
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
@@ -88,12 +100,18 @@ _HEADING: Final = re.compile(
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
     # but `train_iters: 5000` is a length
-    rb"[^\w]{0,120}+(?!(?i:train[ _](?:steps|iters|iterations))\b)"
-    rb"(?i:(?:current|global|train(?:ing)?|learning)[ _]{1,2})?"
+    rb"[^\w]{0,120}+(?!(?i:train(?:ing)?[ _](?:steps|iters|iterations))\b)"
+    rb"(?i:(?:current|global|train(?:ing)?|learning|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
     rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
     rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    rb"(?i:\s(?:step|iteration))?\W{0,120}+$"
+    # `---- iteration 50 ---- 9950 left ----`
+    rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
+)
+# Both on a line of their own: `[epoch=1][batch=14/20]:`, `--> STEP: 3/90 -- GLOBAL_STEP: 120`.
+_BOTH_LINE: Final = re.compile(
+    rb"\W{0,40}+(?i:(epoch|step)\W{1,4}(\d{1,9}+)(?:/\d{1,9}+)?\W{1,8}(batch|iter|step|global[ _]step)\W{1,4}"
+    rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
 )
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
@@ -136,9 +154,11 @@ class Surroundings:
         self._source: dict[str, str] = {}
         self._places = Places()
         self._step_line: tuple[int, int | None] | None = None
+        self._step_rank = 0
         self._before: tuple[float, int] | None = None
         self._per_epoch = False
         self._below: dict[str, bytes] = {}
+        self._units = LengthsInUnits()
         self.known = False
         """Whether there is anything to complete a sample with."""
 
@@ -149,6 +169,9 @@ class Surroundings:
 
     def total(self, last: Sample | None) -> Total | None:
         """Return the known length, after a completed sample."""
+        source = None if last is None else self._units.source(last.total_steps)
+        if last is not None and source is not None and last.total_steps != self._steps:
+            return Total(last.total_steps, last.total_epochs, source)
         if last is None or (last.total_steps is None and last.total_epochs is None):
             steps = self._steps if last is not None and last.step is not None else None
             if steps is None:
@@ -171,7 +194,7 @@ class Surroundings:
 
     def take(self, line: bytes) -> None:
         """Take a line that may say something about the place or the length of the training."""
-        if len(line) > _LONGEST:
+        if len(line) > _LONGEST or _RESULT in line:
             return
         # Nearly all lines cost no more than this look, which is several times as fast in text as in bytes.
         text = line.decode("latin-1")
@@ -186,6 +209,10 @@ class Surroundings:
             or "STEP" in text
             or "ITER" in text
             or "rogress on" in text
+            or "pisodes" in text
+            or "ounds" in text
+            or "pdates" in text
+            or "enerations" in text
         ):
             self._look(line)
 
@@ -196,6 +223,8 @@ class Surroundings:
             return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
+        if total is None and step is not None and self._units.known:
+            total = self._units.total(step, line)
         of_epoch = False
         if epoch is None and self._epoch is not None:
             epoch, of_epoch = float(self._epoch), True
@@ -204,7 +233,9 @@ class Surroundings:
         if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
             epochs, of_epoch = self._epochs, True
         if of_epoch and total is not None and step is not None and total != self._steps:
-            step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
+            step, epoch, total, epochs = self._places.through(
+                step, self._step_rank, total, epoch, epochs, None
+            )
         if total is None and self._steps is not None and step is not None and step <= self._steps:
             total = self._steps
             if epoch is not None and self._begins_anew(epoch, step):
@@ -248,6 +279,8 @@ class Surroundings:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
         if any(map(lowered.__contains__, _PLURALS)):
             self._look_for_length(text)
+        if self._units.take(text, lowered):
+            self.known = True
 
     def _behind_bar(self, line: bytes) -> bytes:
         """Take the state of a bar at the head of a line; return what stands behind it."""
@@ -267,7 +300,7 @@ class Surroundings:
             self._state("epochs" if begins[1].lower() == b"epochs" else "steps", to_step(begins[2]), text)
         in_all = _IN_ALL.search(text)
         if in_all is not None and not any(
-            other.search(text, 0, in_all.start()) for other in (_WAITS, _EVALUATES)
+            other.search(text, 0, in_all.start()) for other in (WAITS, _EVALUATES)
         ):
             unit = (in_all[2] or in_all[3]).lower()
             self._state("epochs" if unit == b"epochs" else "steps", to_step(in_all[1]), text)
@@ -275,7 +308,7 @@ class Surroundings:
         if (
             said is not None
             and _TRAINS.search(text)
-            and not _WAITS.search(text, 0, said.end())
+            and not WAITS.search(text, 0, said.end())
             and not _WAITED.search(text, said.end())
         ):
             self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
@@ -286,7 +319,17 @@ class Surroundings:
         if placed is not None:
             self.known = True
             self._step_line = int(placed[1]), to_step(placed[2]) if placed[2] else None
+            self._step_rank = 0
             self._below.clear()
+            return True
+        both = _BOTH_LINE.match(text)
+        if both is not None and both[1].lower() != both[3].lower():
+            self.known = True
+            self._step_line = int(both[4]), to_step(both[5]) if both[5] else None
+            self._step_rank = 0 if both[3].lower().endswith(b"step") else STEP_KEYS["batch"]
+            self._below.clear()
+            if both[1].lower() == b"epoch":
+                self._epoch = int(both[2])
             return True
         heading = _HEADING.match(text)
         if heading is not None:
@@ -310,9 +353,3 @@ class Surroundings:
         else:
             self._epochs = count
         self._source[name] = describe(b"the line ", text)
-
-
-def describe(what: bytes, text: bytes) -> str:
-    """Return what says a total, for people."""
-    shown = b" ".join(text[:60].split())
-    return (what + b"'" + shown + b"'").decode("utf-8", "replace")

@@ -11,6 +11,7 @@ from specon_sidecar.formats.columns import TABLES, Columns
 from specon_sidecar.formats.csv_header import CsvWithHeader
 from specon_sidecar.formats.families import FAMILIES
 from specon_sidecar.formats.family_parser import FamilyParser
+from specon_sidecar.formats.framed_records import FramedRecords
 from specon_sidecar.formats.json_lines import JsonLines
 from specon_sidecar.formats.key_value import KeyValue
 from specon_sidecar.formats.mlflow import MlflowMetric
@@ -78,6 +79,13 @@ _FORMATS: Final = (
         BlankTable,
         needs_place=True,
         writers="DeePMD-kit (`lcurve.out`), and scripts that print tables for people",
+    ),
+    Format(
+        "framed-records",
+        "records in frames, with a name and a value on each row",
+        FramedRecords,
+        needs_place=True,
+        writers="the loggers of OpenAI Baselines, rllab, rlkit and guided diffusion, and their heirs",
     ),
     Format(
         "key-value",

@@ -34,6 +34,13 @@ def place(samples):
         (b"2026-11-20 10:00:00,123 - INFO - after 31 images", Counted(31, 0)),
         (b"Average Loss 3.5 after 2091 sentences", Counted(2091, 0)),
         (b"  [    1000 eps] reward=0.5", Counted(1000, 0)),
+        (b"[3/25][100/1583] Loss: 0.5", Counted(100, 1583, epoch=3, epochs=25)),
+        (b"[E7] loss: 0.5", Counted(7, 0, of_epochs=True)),
+        (b"7th epoch, loss: 0.5", Counted(7, 0, of_epochs=True)),
+        (b"  12) loss=0.5", Counted(12, 0, weak=True)),
+        (b"#12 cost 0.3", Counted(12, 0, weak=True)),
+        (b"12 s, loss 0.3", None),
+        (b"12:30 loss 0.3", None),
         (b"Fold 3 loss 0.2", None),
         (b"gpu 3 | loss 0.2", None),
         (b"12/20 of the loss", None),
@@ -55,6 +62,9 @@ def test_counter_of_a_line(line, counted):
         ("Epoch num {n}| train loss {v}", (None, 30, None, None)),
         ("Episode {n} | reward={v} | steps=200", (30, None, None, None)),
         ("epoch=0 i={n}/50 total loss={v}", (30, 0, None, None)),
+        ("[0/25][{n}/1583] Loss: {v}", (30, 0, 39575, 25)),
+        ("{m}, loss: {v}", (15000, None, None, None)),
+        ("#{n} cost {v}", (30, None, None, None)),
     ],
 )
 def test_counter_places_the_samples(form, expected):
@@ -71,6 +81,28 @@ def test_counter_that_stands_still_places_nothing():
     _, samples = read(lines("Snapshot 7 saved, loss {v}"))
     assert len(samples) == 30
     assert place(samples) == (None, None, None, None)
+
+
+def test_bare_number_that_falls_counts_nothing():
+    """Bare numbers at the head of lines are places only while they grow: these are folds or ranks."""
+    _, samples = read("".join(f"{n % 5} loss {3 - n / 20}\n" for n in range(30)))
+    assert place(samples) == (None, None, None, None)
+
+
+def test_numbered_list_of_scores_is_none_of_a_training():
+    """A bare number at the head of a line with a score numbers models as often as steps."""
+    reader, samples = read("".join(f"{n}. Accuracy: 0.{80 + n % 5}\n" for n in range(30)))
+    assert (reader.chosen, samples) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step"),
+    [(range(100, 8000, 100), 7900), ([*range(16)] * 100, None), ([*range(0, 128, 8)] * 20, None)],
+)
+def test_number_before_a_colon_is_a_rank_unless_it_counts_on_and_on(numbers, step):
+    """`300: loss 0.5` is of rank 300, but not behind 32 lines at even distances."""
+    _, samples = read("".join(f"{n}: loss {3 - at / 2000}\n" for at, n in enumerate(numbers)))
+    assert place(samples) == (step, None, None, None)
 
 
 def test_bar_that_goes_with_the_epochs_says_how_many_there_are():

@@ -85,3 +85,11 @@ def test_length_of_an_episode_is_no_step():
     parser = CsvWithHeader(FormatOptions())
     parser.parse(b"episode,reward,steps")
     assert parser.parse(b"7,1.0,200").step == 7
+
+
+def test_table_that_compares_is_no_log():
+    """A loss of each `id` or `model`, without a step, is no series; with one it is."""
+    parser = CsvWithHeader(FormatOptions())
+    assert [parser.parse(line) for line in (b",fold,loss", b"0,1,0.5", b"1,2,0.4")] == [None, None, None]
+    parser = CsvWithHeader(FormatOptions())
+    assert [parser.parse(line) is not None for line in (b"model,step,loss", b"1,1,0.5")] == [False, True]

@@ -182,3 +182,20 @@ def test_a_likelihood_is_followed_where_there_is_nothing_else(name, goal):
     choice = MetricChoice(last_resorts=True)
     assert pick(choice, **{name: 2}) == (name, 2)
     assert choice.goal == goal
+
+
+def test_means_of_adversarial_losses_are_adversarial():
+    """`Average Loss_G` is the loss of a generator as `Loss_G` is."""
+    choice = MetricChoice()
+    found = [(choice.named(name), 0.5) for name in ("Average Loss_G", "Loss_D")]
+    assert all(choice.pick(found) is None or choice.verdict is None for _ in range(3))
+    assert choice.verdict == "two losses against each other (GAN)"
+
+
+def test_reward_by_its_name_stands_before_a_score():
+    """Of `Score` and `Total_Reward` of the same episodes the reward is followed."""
+    choice = MetricChoice()
+    choice.count_episodes()
+    found = [(choice.named(name), value) for name, value in (("Score", 3.0), ("Total_Reward", 7.0))]
+    assert choice.pick(found) == ("Total_Reward", 7.0)
+    assert choice.named("Avg learning reward").rank < choice.named("Avg testing reward").rank < 0

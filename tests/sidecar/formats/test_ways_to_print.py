@@ -62,6 +62,42 @@ def place(sample):
             "[1, {n}] A loss (total): {v} - B Loss: 0.1 - C Loss: 0.2\n",
             ("A loss (total)", None, None, None, None),
         ),
+        ("{n} epoch, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("第{n}轮 loss: {v}\n", ("loss", None, 14, None, None)),
+        ("epoch：{n}，loss：{v}\n", ("loss", None, 14, None, None)),  # noqa: RUF001 - as it is printed
+        ("OrderedDict([('epoch', {n}), ('loss', {v})])\n", ("loss", None, 14, None, None)),
+        ("{n:04d} | loss: {v} | acc 0.1\n", ("loss", 14, None, None, None)),
+        (
+            "average reward of last 100 episodes: {v} at episode {n}\n",
+            ("average reward", 14, None, None, None),
+        ),
+        ("Game {n}, reward {v}\n", ("reward", 14, None, None, None)),
+        ('{{"_step": {m}, "loss": {v}}}\n', ("loss", 1400, None, None, None)),
+        (
+            "Step: {m}. Time Elapsed: 3.1 s. Mean Reward: {v}. Training.\n",
+            ("Mean Reward", 1400, None, None, None),
+        ),
+        ("Epoch: [{n}][10/90]    Time 0.3  Err {v}  top1  80.0\n", ("Err", 1180, 14, None, None)),
+        ("Epoch {n}/14 Val steps: 2 1.23s loss: {v} val_loss: 3\n", ("loss", None, 14, None, 14)),
+        ("epoch: {n}, (loss_avg_rank: {v}), (loss_avg_slice: 2)\n", ("loss_avg_rank", None, 14, None, None)),
+        ("[1/200], [{n}/288], global_step: {m}, acc: 0.5, loss: {v}\n", ("loss", 1400, None, None, None)),
+        ("Avg learning reward last 9 episodes: {v}\n", ("Avg learning reward", None, None, None, None)),
+        ("epoch_{n} loss {v}\n", ("loss", None, 14, None, None)),
+        ("Epoch-{n:03d}: loss={v}\n", ("loss", None, 14, None, None)),
+        ("cur_epoch={n}, cur_step={m}, loss={v}\n", ("loss", 1400, 14, None, None)),
+        ("meta_epoch {n} | train_iter {m} loss: {v}\n", ("loss", 1400, 14, None, None)),
+        ("globalStep={m} loss={v}\n", ("loss", 1400, None, None, None)),
+        ("epoch_out: {n}, epoch_in: 3, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("step {m}/9,000 | loss {v}\n", ("loss", 1400, None, 9000, None)),
+        ("Timestep {m}: return {v}\n", ("return", 1400, None, None, None)),
+        ("Epoch {n}/20 completed. Average loss: {v}\n", ("Average loss", None, 14, None, 20)),
+        ("Epoch {n} done. Val. loss: 3.1, loss: {v}\n", ("loss", None, 14, None, None)),
+        ("avg loss epoch {n}: {v}\n", ("avg loss", None, 14, None, None)),
+        ("Loss (epoch {n}): {v}\n", ("Loss", None, 14, None, None)),
+        ("Epoch {n} Error: {v}\n", ("Error", None, 14, None, None)),
+        ("epoch {n} -ELBO: {v}\n", ("neg ELBO", None, 14, None, None)),
+        ("iter {n} objective = {v}\n", ("objective", 14, None, None, None)),
+        ("Epoch 20/{n}, Step 90/2, loss: {v}\n", ("loss", 90 * 13 + 2, 14, 1800, 20)),
         ("Epoch {n}: 100%|##| 9/9 [00:10<00:00, 1.9s/it, loss:{v}]\n", ("loss", 126, 14, None, None)),
     ],
 )
@@ -82,6 +118,40 @@ def test_line(form, last):
                 for text in ("Epoch {n}/40", "- Train metrics: loss: {v}", "- Eval metrics: loss: 3.1")
             ),
             ("loss", None, 14, None, 40),
+        ),
+        (
+            "-" * 9 + "iteration {m}" + "-" * 9 + "50 left" + "-" * 9 + "\nloss:{v}\nbox:0.1\n",
+            ("loss", 1400, None, None, None),
+        ),
+        (
+            "[proc 0][Train] average pos_loss: 7\n[proc 0][Train] average loss: {v}\n",
+            ("average loss", None, None, None, None),
+        ),
+        (
+            "[epoch=2][batch={n}/20]:\n\t Train loss/train/total: {v}\n",
+            ("Train loss/train/total", 34, 2, None, None),
+        ),
+        (
+            "   --> STEP: {n}/20 -- GLOBAL_STEP: {m}\n     | > loss: {v}  (2.0)\n",
+            ("loss", 1400, None, None, None),
+        ),
+        (
+            "Starting iteration {n}\nAverage return per training episode: {v}\n",
+            ("return per training episode", 14, None, None, None),
+        ),
+        (
+            (
+                "01/01/2022 10:00:00 - INFO - __main__ -   Epoch {n}\n"
+                "01/01/2022 10:00:01 - INFO - __main__ - loss: {v}\n"
+            ),
+            ("loss", None, 14, None, None),
+        ),
+        (
+            (
+                "-----------------  -----\nevaluation/Returns     {v}\n"
+                "Epoch              {n}\n-----------------  -----\n"
+            ),
+            ("evaluation/Returns", None, 14, None, None),
         ),
         ("Epoch {n} in 2.1 sec\nTraining loss {v}\n", ("Training loss", None, 14, None, None)),
         ("-" * 47 + "Iteration: {m}" + "-" * 47 + "\nLoss: {v}\n", ("Loss", 1400, None, None, None)),
@@ -124,6 +194,19 @@ def test_lines(form, last):
             "  {n}    {v}    3.1    1.2s\n",
             ("trn loss", None, 14, None, None),
         ),
+        (",loss,acc\n", "{z},{v},0.5\n", ("loss", 13, None, None, None)),
+        (",epoch,loss\n", "{z},{n},{v}\n", ("loss", None, 14, None, None)),
+        ("Epoch | Train Loss | Val Loss\n", "{n} | {v} | 3\n", ("Train Loss", None, 14, None, None)),
+        (
+            "Step      Train loss              Test loss               Test metric\n",
+            "{m}       [{v}e+00, 0.00e-01]     [1.1e+00, 2.00e-01]     []  \n",
+            ("loss_train", 1400, None, None, None),
+        ),
+        ("# Epoch batch       loss      loss_f\n", "  {n}   {m}   {v}   3\n", ("loss", 1400, 14, None, None)),
+        ("iter      cost\n", "{n}   {v}\n", ("cost", 14, None, None, None)),
+        ("total_steps,episode_return\n", "{m},{v}\n", ("episode_return", 1400, None, None, None)),
+        ("episode_reward,frame\n", "{v},{m}\n", ("episode_reward", 1400, None, None, None)),
+        ("episode,score\n", "{n},{v}\n", ("score", 14, None, None, None)),
         ("iter   tr_logloss   va_logloss\n", "{n}   {v}   3.1\n", ("tr_logloss", 14, None, None, None)),
     ],
 )
@@ -226,6 +309,31 @@ def test_length(head, steps, epochs):
     assert (total and total.steps, total and total.epochs) == (steps, epochs)
 
 
+@pytest.mark.parametrize(
+    ("head", "row", "steps"),
+    [
+        ("num_episodes: 500\n", "Episode {n} reward {v}\n", 500),
+        ("Namespace(total_timesteps=9000)\n", "timesteps {m} reward {v}\n", 9000),
+        ("Training for 500 rounds\n", "[Round {n}] loss: {v}\n", 500),
+        ("num_episodes: 500\n", "step {n} reward {v}\n", None),
+        ('{{"training_iteration": 101}}\n', "step {n} loss {v}\n", None),
+        ('{"training_iteration": 9, "config": {"training_iterations": 500}}\n', "step {n} loss {v}\n", None),
+        ("n_steps: 2048\n", "step {n} loss {v}\n", None),
+        ("Average reward for 100 episodes is good\n", "Episode {n} reward {v}\n", None),
+        ("Total episodes: 20\nTotal episodes: 30\n", "Episode {n} reward {v}\n", None),
+        ("Training until scores don't improve for 100 rounds\n", "Round {n} loss: {v}\n", None),
+        ("training_steps=5000\n", "step {n} loss {v}\n", 5000),
+        ("n_iters: 5000\n", "iter {n} loss {v}\n", 5000),
+        ("5000 steps total\n", "step {n} loss {v}\n", 5000),
+    ],
+)
+def test_length_in_the_unit_of_the_lines(head, row, steps):
+    """A number of episodes is the total of lines that count episodes, and of no others."""
+    total = read(head + repeat(row))[0].total
+    assert (total and total.steps) == steps
+    assert total is None or total.source.startswith("the line ")
+
+
 def test_length_that_was_reckoned():
     """What the program reckoned from its configuration counts more than that."""
     head = "Namespace(max_iterations=50000)\n125 iterations per epoch. 12500 max iterations \n"
@@ -256,11 +364,27 @@ def test_layers_of_darknet_are_no_series():
     assert (reader.chosen, {one.name for one in samples}, samples[-1].step) == ("darknet", {"avg loss"}, 8)
 
 
+def test_loop_that_goes_on_behind_its_length():
+    """A step beyond the length of its epoch is not taken for a fraction that is turned round."""
+    _, samples = read("".join(f"epoch=0 i={n}/20 loss={3 - n / 10}\n" for n in range(30)))
+    assert (samples[-1].step, samples[-1].epoch) == (29, 0)
+
+
+def test_goal_of_a_bound():
+    """A bound of the evidence grows, and with its sign turned falls; of an objective nobody knows."""
+    names = ("ELBO", "train_elbo", "neg_elbo", "nelbo", "negative ELBO", "objective")
+    assert [goal_of(name) for name in names] == ["max", "max", "min", "min", "min", None]
+
+
 def test_names():
     """What names of the whole, of rewards and of other data say."""
     assert find_whole_loss(["loss_vae", "loss_recon", "loss_kl"]) == "loss_vae"
     assert find_whole_loss(["loss_box", "loss_cls", "loss_obj"]) is None
     assert is_reward("episode/score")
+    assert is_reward("AverageReturn")
+    assert is_reward("episode_return")
+    assert not is_reward("avg_return_temp")
+    assert not is_reward("return value")
     assert is_return("Average Score")
     assert not is_return("score of the model")
     assert is_validation("va_logloss")

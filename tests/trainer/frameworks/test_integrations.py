@@ -66,6 +66,40 @@ def test_only_what_can_be_gone_on_from_is_a_checkpoint(content, can):
     assert torch_._can_go_on(content) is can
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments", "step"),
+    [("Adam", {}, 42), ("AdamW", {"fused": True}, 42), ("SGD", {"momentum": 0.9}, 2)],
+)
+def test_steps_count_on_from_those_of_an_older_checkpoint(kind, arguments, step, tmp_path, monkeypatch):
+    """The optimizer's state tells the step of a checkpoint that was saved without specon, if it has one."""
+    model = torch.nn.Linear(2, 1)
+    make = getattr(torch.optim, kind)
+
+    def train(optimizer, count):
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            torch_._after_step(optimizer)
+
+    reported, resumed = [], []
+    monkeypatch.setattr(torch_, "_LOOP", torch_._Loop())
+    monkeypatch.setattr(torch_.specon, "report", lambda step, **_: reported.append(step))
+    monkeypatch.setattr(torch_.specon, "resumed", lambda path, step: resumed.append((path, step)))
+    first = make(model.parameters(), lr=0.01, **arguments)
+    train(first, 40)
+    path = tmp_path / "old.pt"
+    torch.save({"model": model.state_dict(), "optimizer": first.state_dict()}, path)
+    monkeypatch.setattr(torch_, "_LOOP", torch_._Loop())
+    reported.clear()
+    second = make(model.parameters(), lr=0.01, **arguments)
+    second.load_state_dict(torch.load(path)["optimizer"])
+    torch_._was_loaded(path)
+    train(second, 2)
+    assert (reported, torch_._LOOP.step) == ([step], step)
+    assert resumed == ([(str(path), 40)] if step > 40 else [])
+
+
 def test_a_file_that_was_renamed_is_found_and_its_step_is_kept(tmp_path):
     """Until its content changes."""
     part, whole = tmp_path / "newest.part", tmp_path / "newest.pt"

@@ -5,12 +5,14 @@ saves itself is seen: `torch.save` of a dictionary that has an optimizer's state
 `torch.distributed.checkpoint.save`, and Accelerate's `save_state`. Its next save answers a request; the
 pause comes before the next step of its optimizer, so nothing is lost. Steps are those of the optimizer
 that steps first. A file beside the checkpoints, `.specon-steps.json`, keeps which of them has which
-step, for the script's own way of counting is its own.
+step, for the script's own way of counting is its own. Of a checkpoint that is older than this file the
+optimizer's own state tells the step, where it keeps one (Adam and most others; SGD does not).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import sys
@@ -24,6 +26,8 @@ IT = Integration("torch")
 _INDEX = ".specon-steps.json"
 _MOST = 64
 _DEEP = 2
+_FIRST = 16
+"""So many parameters are asked for their step: one of an unused layer has fewer."""
 
 
 class _Loop:
@@ -34,6 +38,10 @@ class _Loop:
         self.optimizer: int | None = None
         self.several = False
         """Whether more than one optimizer steps: then no loss can be told from another."""
+        self.before = 0
+        """The steps that the optimizer's state had of a checkpoint whose step nothing else tells."""
+        self.loaded: str | None = None
+        """The checkpoint that the script loaded last, whose step nothing beside it tells."""
         self.saved: dict[str, int] = {}
         """The files saved since the last step, and the inode of each: a script may rename one."""
         self.wanted = True
@@ -44,7 +52,7 @@ class _Loop:
 
     @property
     def step(self) -> int:
-        return self.base + self.steps
+        return self.base + self.before + self.steps
 
     def quiet(self) -> bool:
         """Whether a framework or the script itself speaks with specon."""
@@ -83,7 +91,11 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     _LOOP.steps += 1
     losses, _LOOP.losses, _LOOP.scaled = _LOOP.losses, [], False
     if _LOOP.steps == 1 and not _LOOP.base:  # a framework speaks for itself after its first step
+        _LOOP.before = _steps_before(optimizer)
         return
+    if _LOOP.before and not _LOOP.quiet():
+        _LOOP.base, _LOOP.before = _LOOP.before, 0
+        specon.resumed(_LOOP.loaded, _LOOP.base)
     if _LOOP.quiet():
         _LOOP.wanted = False
     elif losses and not _LOOP.several:
@@ -94,6 +106,13 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     elif _LOOP.progress.due():
         specon.report(_LOOP.step)
         _LOOP.wanted = _LOOP.progress.values_due()
+
+
+def _steps_before(optimizer: Any) -> int:
+    """Return how many steps the optimizer's state has of a checkpoint, after its first step here."""
+    states = list(itertools.islice(optimizer.state.values(), _FIRST))
+    steps = [number(state.get("step")) for state in states if isinstance(state, dict)]
+    return max(0, int(max((step for step in steps if step is not None), default=1)) - 1)
 
 
 def _announce(*, saves: bool) -> None:
@@ -158,6 +177,7 @@ def _was_loaded(path: Any) -> None:
     if step is None or mark != _mark(whole):
         offered = helper.resume_alone()
         if offered is None or os.path.realpath(whole) != os.path.realpath(offered[0]):
+            _LOOP.loaded = whole  # the optimizer may know the step
             return
         step = offered[1]
     _LOOP.base = int(step or 0)

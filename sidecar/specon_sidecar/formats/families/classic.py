@@ -15,8 +15,8 @@ CLASSIC: Final = (
     Family(
         name="caffe",
         writers="Caffe",
-        needles=(b"Iteration ", b"loss = "),
-        line=r"^\s*Iteration (?P<step>\d+) \(.{1,60}\), loss = (?P<value>" + NUM + r")",
+        needles=(b"solver.cpp:", b"Iteration ", b"loss = "),
+        line=r"^\s*Iteration (?P<step>\d+)(?: \(.{1,60}\))?, loss = (?P<value>" + NUM + r")",
     ),
     Family(
         name="scikit-learn",

@@ -174,4 +174,13 @@ LANGUAGE_MODELS: Final = (
         metrics=("train_loss", "loss", "eval_loss", "eval_error", "eval_accuracy"),
         goal_known=False,
     ),
+    Family(
+        name="allennlp",
+        writers="AllenNLP (its bar of validation begins below a line of its own)",
+        needles=(b" ||: ", b"loss: "),
+        line=r"\bloss: (?P<value>" + NUM + r") \|\|:\s+\d{1,3}%\|[^|]{0,300}\| *(?P<i>\d+)/(?P<n>\d+) \[",
+        context=(b"Epoch ", r"\bEpoch (?P<epoch>\d+)/(?P<epochs>\d+)"),
+        is_bar=True,
+        last_of_epoch=True,
+    ),
 )
