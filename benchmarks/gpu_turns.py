@@ -226,7 +226,7 @@ async def complete(folder: Path, size: Size, step: float, *, weights: bool) -> l
     nodes = nodes_of_this_machine(size.nodes)
     settings = Settings(policy="progress", reweight=weights, tick=0.5)
     async with session_of(jobs, folder / "state", nodes, settings) as session:
-        await session.finished()
+        await session.wait_until_finished()
         result = summarize(session.controller.state, began=session.began_at)
     seconds = {job.name.rpartition("/")[2]: job.completion_seconds for job in result.jobs}
     shorter, longer = seconds["shorter"], seconds["longer"]

@@ -108,7 +108,7 @@ def lacking(mapping: Mapping[str, V], keys: Iterable[str]) -> Mapping[str, V]:
 def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
     """Return the keys of `after` whose values may be others than in `before`.
 
-    Those are few where one was made of the other by `changed`.
+    Those are few where one was made of the other by `change_one`.
     """
     if isinstance(after, Overlay) and (last := after.last_change(before)) is not None:
         return (last,)  # a report changes one replica, and thousands come in a second

@@ -1,6 +1,6 @@
 """Counts over all replicas, kept from one look at the cluster to the next.
 
-Invariant: `surveyed(...)` always tells the same as `Survey.of(...)`, which looks at every replica. This
+Invariant: `survey_records(...)` always tells the same as `Survey.of(...)`, which looks at every replica. This
 module keeps the last counts, as a cache does, and counts only the records that differ since. That takes
 time in proportion to the changed part of the cluster. No answer depends on who asked before.
 """

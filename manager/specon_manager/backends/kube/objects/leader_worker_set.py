@@ -12,7 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from specon_manager.backends.kube.objects.annotation_reader import options_said
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import count, mapping
 from specon_manager.backends.kube.objects.quantities import requested_amounts, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
@@ -93,14 +96,17 @@ def why_not_as_one(leader_worker_set: Mapping[str, Any]) -> str:
     if str(policy := group.get("restartPolicy") or "") not in _RECREATES:
         return f"restarts its pods one by one (restartPolicy: {str(policy)[:40]}), not the group"
     retention = mapping(group.get("persistentVolumeClaimRetentionPolicy"))
-    if "Delete" in {retention.get("whenScaled"), retention.get("whenDeleted")}:
+    if "Delete" in (retention.get("whenScaled"), retention.get("whenDeleted")):
         return "loses its volumes when its pods go (persistentVolumeClaimRetentionPolicy)"
     leader, worker = templates_of(spec)
     if constraints_of(mapping(leader.get("spec"))) != constraints_of(mapping(worker.get("spec"))):
         return "has a leader that may not run on the same nodes as its workers"
-    said = [
-        options_said(mapping(mapping(each.get("metadata")).get("annotations"))) for each in (leader, worker)
-    ]
-    if said[0] != said[1]:
+    if _options_of(leader) != _options_of(worker):
         return "has a leader and workers with different annotations"
     return ""
+
+
+def _options_of(template: Mapping[str, Any]) -> Options:
+    """Return what the annotations of a template say, but which container trains: a leader may have more."""
+    said = options_said(mapping(mapping(template.get("metadata")).get("annotations")))
+    return msgspec.structs.replace(said, container=None)

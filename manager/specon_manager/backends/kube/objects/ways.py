@@ -44,6 +44,8 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
         )
     if owner.kind in {"JobSet", "TrainJob"} and owner.job and detail.identity.job != owner.job:
         return f"its labels do not name its Job among the {owner.jobs} of {owner}: those of JobSet 0.7 do"
+    if owner.kind == KIND and detail.identity.job != owner.name:
+        return f"it is of a further group of {owner}, or says so: only a group that is alone is moved"
     return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
 
 
@@ -113,8 +115,8 @@ def _switch_taken(owner: OwnerInfo) -> str:
 
 def _of_several(owner: OwnerInfo, as_one: Coupling) -> str:
     """Return why its pods can neither be moved as a whole nor each by itself; empty where one way is open."""
-    if owner.apart:
-        return no_gang(owner)
+    if owner.apart and owner.kind == KIND:
+        return no_gang(owner)  # also of one pod: another group may be beside it
     if owner.at_once <= 1:
         return ""
     if as_one.coupled:

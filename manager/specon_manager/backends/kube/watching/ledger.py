@@ -180,12 +180,22 @@ class Ledger:
 
     def owner_of_job(self, job: str) -> OwnerInfo | None:
         """Return the owner of a job by its name `namespace/job`; the job need not have a pod."""
+        found = self._find_owner(job)
+        # A further group names the set too: what is ordered for it must not end the group that is alone.
+        apart = (
+            found is not None and found.kind == LEADER_WORKER_SET and f"{found.namespace}/{found.name}" != job
+        )
+        return None if apart else found
+
+    def _find_owner(self, job: str) -> OwnerInfo | None:
         entry = self._jobs.get(job)
         namespace, _, name = job.partition("/")
         if entry is not None:
             for pod in (*entry.pods.values(), *entry.gone.values()):
                 found = self.owner_of(pod)
-                if found is not None:
+                if found is not None and self._is_held_by(
+                    entry, pod
+                ):  # another kind may have a job of its name
                     return found
         if entry is not None and entry.holder is not None and (entry.holder[1] or entry.holder[0] == BARE):
             return self._owners.owner_with_uid(entry.holder[1])

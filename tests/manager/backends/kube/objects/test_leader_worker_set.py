@@ -102,6 +102,7 @@ def test_a_set_whose_user_wants_no_group_is_suspended_by_its_user():
     assert (owner.suspended, owner.suspended_for, owner.apart) == (True, "", "")
 
 
+ANOTHER_CONTAINER = template({**COUPLED, "specon.io/container": "trainer"})
 OTHER_NODES, OTHER_WORDS = template(COUPLED, nodeSelector={"disk": "ssd"}), template({"specon.io/cpu": "1"})
 
 
@@ -117,6 +118,8 @@ OTHER_NODES, OTHER_WORDS = template(COUPLED, nodeSelector={"disk": "ssd"}), temp
         ({"leaderTemplate": OTHER_WORDS}, "different annotations"),
         ({"restartPolicy": "RecreateGroupAfterStart"}, ""),
         ({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}, ""),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenScaled": ["x"], "whenDeleted": {}}}, ""),
+        ({"leaderTemplate": ANOTHER_CONTAINER}, ""),
     ],
 )
 def test_what_stands_against_it_is_said(group, words):

@@ -30,16 +30,22 @@ def show(ledger, kind="LeaderWorkerSet", name="train", **spec):
     return ledger.take_events()
 
 
+def running(name, owner, above, api="apps/v1", **labels):
+    """Return a pod that runs, by its own name as UID."""
+    pod = template(labels=labels, nodeName="node-1")
+    references = owned_by(owner, above, api=api, uid=f"uid-{above}")
+    pod["metadata"] |= {"name": name, "namespace": "a", "uid": name, "ownerReferences": references}
+    pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "trainer", "state": {"running": {}}}]}
+    return slim_pod(pod)
+
+
+def member(name, above):
+    return running(name, "StatefulSet", above, **{"leaderworkerset.sigs.k8s.io/name": "train"})
+
+
 def show_pods(ledger):
     for name, above in (("train-0", "train"), ("train-0-1", "train-0"), ("train-0-2", "train-0")):
-        pod = template(labels={"leaderworkerset.sigs.k8s.io/name": "train"}, nodeName="node-1")
-        references = owned_by("StatefulSet", above, api="apps/v1", uid=f"uid-{above}")
-        pod["metadata"] |= {"name": name, "namespace": "a", "uid": name, "ownerReferences": references}
-        pod["status"] = {
-            "phase": "Running",
-            "containerStatuses": [{"name": "trainer", "state": {"running": {}}}],
-        }
-        ledger.pod_changed(None, slim_pod(pod))
+        ledger.pod_changed(None, member(name, above))
     return ledger.take_events()
 
 
@@ -89,3 +95,33 @@ def test_jobs_that_an_earlier_manager_made_of_its_statefulsets_are_gone():
     assert [event.spec.name for event in of(JobObserved, events)] == ["a/train"]
     assert len(of(ReplicaStarted, events)) == 3
     assert ledger.foreign == set()
+
+
+def test_what_calls_itself_a_further_group_moves_neither_itself_nor_the_group_that_is_alone():
+    """A tenant may copy the label, and a set with fewer groups has such pods for a while."""
+    ledger = Ledger(remark=lambda *_: None)
+    show(ledger)
+    show_pods(ledger)
+    ledger.pod_changed(None, member("train-7-1", "train-7"))
+    [told] = of(JobObserved, ledger.take_events())
+    assert told.spec.name == "a/train-7"
+    assert "further group of LeaderWorkerSet train" in told.spec.immovable
+    assert ledger.owner_of_job("a/train-7") is None
+    assert str(ledger.owner_of_job("a/train")) == "LeaderWorkerSet train"
+
+
+def test_a_job_that_has_the_name_of_another_kind_keeps_its_owner():
+    """The pods of the other are strangers, also while the job's own pod is replaced."""
+    ledger = Ledger(remark=lambda *_: None)
+    job = job_object("Job", 1, annotations={}, name="train")
+    job["metadata"]["uid"] = "uid-train"
+    ledger.owner_changed(None, OWNER_RESOURCES["Job"][1](job))
+    former = running("first", "Job", "train", api="batch/v1")
+    ledger.pod_changed(None, former)
+    ledger.take_events()
+    show(ledger)
+    show_pods(ledger)
+    ledger.pod_changed(former, None)
+    ledger.pod_changed(None, running("second", "Job", "train", api="batch/v1"))
+    ledger.take_events()
+    assert str(ledger.owner_of_job("a/train")) == "Job train"
