@@ -6,6 +6,7 @@ import pytest
 
 from fakekube.kinds import JOBS, MIGRATIONS, TRAINING_JOBS
 from specon_manager.backends.kube.placeholder import placeholder_name
+from specon_manager.model.transactions import RESUMED
 from support.kube.cluster_stage import STATES, ClusterStage
 from support.kube.staged_manager import LEASE_SECONDS, Manager
 
@@ -237,6 +238,95 @@ async def test_a_gang_whose_target_is_lost_is_back_whole(stage):
     assert [stage.node_of(rank) for rank in RANKS] == nodes
     _from_one_step(stage)
     await stage.tidy()
+
+
+async def _is_resumed(stage: ClusterStage) -> dict:
+    """Let its user resume it while its first rank still ends; return that pod."""
+    await _stands(stage, "Evicting")
+    former = stage.pod_of(LEAD)
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it is suspended")
+    await stage.until(lambda: not any(map(stage.pods_of, RANKS[1:])), "the other ranks are gone")
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    return former
+
+
+async def _trains_as_its_user_wants(stage: ClusterStage, ended: list[str]) -> None:
+    """Its move is over, nothing of it was ended again, and the next move of it goes well."""
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    await stage.trains(*RANKS)
+    await stage.tidy()
+    _from_one_step(stage)
+    assert (stage.owner(LEAD)["spec"]["suspend"], ended) == (False, [])
+    target = await _elsewhere(stage)
+    await stage.ask(LEAD, name="once-more", job=JOB, targets=[target])
+    await stage.ended(LEAD)
+    assert stage.state(LEAD) == "Succeeded", stage.tale()
+    assert {stage.node_of(rank) for rank in RANKS} == {target}
+    _from_one_step(stage)
+    await stage.tidy()
+
+
+async def test_a_gang_that_its_user_resumes_while_it_leaves_trains_and_is_ended_no_more(stage):
+    """The move ends when nothing is left of its former pods; those that came wait for that at our gate."""
+    await stage.manage_and_lead()
+    former = await _is_resumed(stage)
+    ended = stage.told_to_end()
+    await stage.until(lambda: all(map(stage.pods_of, RANKS[1:])), "its other ranks come")
+    came = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]}
+    await asyncio.sleep(2.0)
+    assert {stage.node_of(rank) for rank in RANKS[1:]} == {""}
+    assert (stage.state(LEAD), stage.owner(LEAD)["spec"]["suspend"]) == ("Evicting", False)
+    await _goes_on(stage)
+    await stage.ended(LEAD)
+    await stage.trains(*RANKS)
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]} == came
+    assert stage.pod_of(LEAD)["metadata"]["uid"] != former["metadata"]["uid"]
+    await _trains_as_its_user_wants(stage, ended)
+
+
+async def test_a_manager_that_is_killed_when_a_users_word_comes_is_succeeded_by_one_that_obeys(stage):
+    """The mark on its object tells the next one as much."""
+    first = await stage.manage_and_lead()
+    await _is_resumed(stage)
+    ended = stage.told_to_end()
+    await first.kill()
+    await stage.lease_runs_out()
+    await stage.manage_and_lead("second")
+    await _goes_on(stage)
+    await _trains_as_its_user_wants(stage, ended)
+
+
+async def test_a_gang_that_is_resumed_before_anything_ended_is_left_alone(stage):
+    """The controller of Jobs never saw that it was suspended."""
+    await stage.manage_and_lead()
+    await _stands(stage, "Checkpointing")
+    before = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS}
+    stage.cluster.jobs.away = True
+    await _goes_on(stage)
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it is suspended")
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    stage.cluster.jobs.away = False
+    ended = stage.told_to_end()
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS} == before
+    await stage.trains(*RANKS, beyond=stage.progress(LEAD)["step"])
+    await stage.tidy()
+    assert ended == []
+
+
+@pytest.mark.parametrize("state", ["Restoring", "Verifying"])
+async def test_a_gang_whose_user_says_that_it_runs_when_it_was_let_run_already_moves_on(stage, state):
+    """Its user says what its object says by then."""
+    await stage.manage_and_lead()
+    target = await _stands(stage, state)
+    await stage.until(lambda: not stage.owner(LEAD)["spec"]["suspend"], "it is resumed")
+    ended = stage.told_to_end()
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    await _goes_on(stage)
+    await _ended_well(stage, target)
+    assert ended == []
 
 
 async def test_its_user_deletes_a_job_that_moves_and_nothing_of_it_is_left(stage):
