@@ -2,17 +2,20 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from fakekube.kinds import JOBS, MIGRATIONS, TRAINING_JOBS
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.model.transactions import RESUMED
-from support.kube.cluster_stage import STATES, ClusterStage
+from support.kube.cluster_stage import DECISIONS, STATES, ClusterStage
 from support.kube.staged_manager import LEASE_SECONDS, Manager
 
 JOB = "training/gang"
 RANKS = [f"{JOB}/worker/{index}" for index in range(4)]
 LEAD = RANKS[0]
+HURRIED = msgspec.structs.replace(DECISIONS, deadlines=msgspec.structs.replace(DECISIONS.deadlines, ready=3))
+"""Gives up soon what does not start."""
 
 
 async def _gang(stage: ClusterStage) -> list[str]:
@@ -314,6 +317,31 @@ async def test_a_gang_that_is_resumed_before_anything_ended_is_left_alone(stage)
     await stage.trains(*RANKS, beyond=stage.progress(LEAD)["step"])
     await stage.tidy()
     assert ended == []
+
+
+async def test_a_gang_that_its_user_resumes_on_its_way_back_trains_and_is_ended_no_more(stage):
+    """It did not start in time on its target, and one of its ranks is slow to leave that."""
+    await stage.manage_and_lead(decisions=HURRIED)
+    await _stands(stage, "Restoring")
+    stage.cluster.kubelet.start_seconds = 1e6
+    await stage.until(lambda: all(stage.node_of(rank) for rank in RANKS if stage.pods_of(rank)), "they come")
+    await stage.until(lambda: len([rank for rank in RANKS if stage.pods_of(rank)]) == len(RANKS), "all come")
+    stage.cluster.kubelet.deaf.add(stage.pod_of(LEAD)["metadata"]["name"])
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it turns back")
+    await stage.until(lambda: not any(map(stage.pods_of, RANKS[1:])), "the other ranks are gone")
+    assert (_state(stage), len(stage.pods_of(LEAD))) == ("Leaving", 1)
+    stage.cluster.kubelet.start_seconds = 0.0
+    ended = stage.told_to_end()
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    await stage.until(lambda: all(map(stage.pods_of, RANKS[1:])), "its other ranks come")
+    await asyncio.sleep(1.0)
+    assert {stage.node_of(rank) for rank in RANKS[1:]} == {""}
+    await _goes_on(stage)
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), "in time" in stage.move(LEAD)["message"]) == ("RolledBack", True)
+    await stage.trains(*RANKS)
+    await stage.tidy()
+    assert (stage.owner(LEAD)["spec"]["suspend"], ended) == (False, [])
 
 
 @pytest.mark.parametrize("state", ["Restoring", "Verifying"])
