@@ -243,23 +243,23 @@ async def test_a_gang_whose_target_is_lost_is_back_whole(stage):
     await stage.tidy()
 
 
-async def _is_resumed(stage: ClusterStage) -> dict:
-    """Let its user resume it while its first rank still ends; return that pod."""
-    await _stands(stage, "Evicting")
-    former = stage.pod_of(LEAD)
+async def _is_resumed(stage: ClusterStage) -> str:
+    """Let its user resume it while its first rank still ends; return the target."""
+    target = await _stands(stage, "Evicting")
     await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it is suspended")
     await stage.until(lambda: not any(map(stage.pods_of, RANKS[1:])), "the other ranks are gone")
     await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
-    return former
+    return target
 
 
-async def _trains_as_its_user_wants(stage: ClusterStage, ended: list[str]) -> None:
-    """Its move is over, nothing of it was ended again, and the next move of it goes well."""
+async def _trains_as_its_user_wants(stage: ClusterStage, target: str, ended: list[str]) -> None:
+    """Its move is over, it trains where it came, none of that was ended, and its next move goes well."""
     await stage.ended(LEAD)
     assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
     await stage.trains(*RANKS)
     await stage.tidy()
     _from_one_step(stage)
+    assert {stage.node_of(rank) for rank in RANKS} == {target}
     assert (stage.owner(LEAD)["spec"]["suspend"], ended) == (False, [])
     target = await _elsewhere(stage)
     await stage.ask(LEAD, name="once-more", job=JOB, targets=[target])
@@ -273,7 +273,7 @@ async def _trains_as_its_user_wants(stage: ClusterStage, ended: list[str]) -> No
 async def test_a_gang_that_its_user_resumes_while_it_leaves_trains_and_is_ended_no_more(stage):
     """The move ends when nothing is left of its former pods; those that came wait for that at our gate."""
     await stage.manage_and_lead()
-    former = await _is_resumed(stage)
+    target = await _is_resumed(stage)
     ended = stage.told_to_end()
     await stage.until(lambda: all(map(stage.pods_of, RANKS[1:])), "its other ranks come")
     came = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]}
@@ -284,20 +284,19 @@ async def test_a_gang_that_its_user_resumes_while_it_leaves_trains_and_is_ended_
     await stage.ended(LEAD)
     await stage.trains(*RANKS)
     assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]} == came
-    assert stage.pod_of(LEAD)["metadata"]["uid"] != former["metadata"]["uid"]
-    await _trains_as_its_user_wants(stage, ended)
+    await _trains_as_its_user_wants(stage, target, ended)
 
 
 async def test_a_manager_that_is_killed_when_a_users_word_comes_is_succeeded_by_one_that_obeys(stage):
     """The mark on its object tells the next one as much."""
     first = await stage.manage_and_lead()
-    await _is_resumed(stage)
+    target = await _is_resumed(stage)
     ended = stage.told_to_end()
     await first.kill()
     await stage.lease_runs_out()
     await stage.manage_and_lead("second")
     await _goes_on(stage)
-    await _trains_as_its_user_wants(stage, ended)
+    await _trains_as_its_user_wants(stage, target, ended)
 
 
 async def test_a_gang_that_is_resumed_before_anything_ended_is_left_alone(stage):
