@@ -79,8 +79,8 @@ class Departures:
     def first(self) -> list[PodInfo]:
         """Return what has to go before anything comes, though the order does not name it.
 
-        Those that wait, because of us, for another node than they are to run on, or for one that has no room;
-        and of what moves, or was moved, those that were created without a sidecar: they may run anywhere. None
+        Those that wait, because of us, for another node than they are to run on, or for one without room. Of
+        what moves, or was moved, also those that were created without a sidecar: they may run anywhere. None
         of them was heard of.
         """
         found = []

@@ -11,7 +11,13 @@ from specon_manager.backends.kube.objects.ways import suspends
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, ExpiredError, RefusedError
 from specon_manager.backends.kube.owners.patching import OwnerGoneError, patch_owner, switch_of
 from specon_manager.backends.kube.placing.arrivals import Arrivals
-from specon_manager.backends.kube.placing.book import InFlight, is_unplaced, occupies, replica_of, waits_for_us
+from specon_manager.backends.kube.placing.book import (
+    InFlight,
+    is_unplaced,
+    occupies,
+    replica_of,
+    waits_for_us,
+)
 from specon_manager.backends.kube.placing.departures import Departures
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.wishes import Circumstances, wish

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from fakekube.kinds import STATEFUL_SETS
-from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.objects.annotation_keys import PINNED
+from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.transport.resources import JOBS as OF_JOBS
 from specon_manager.backends.kube.transport.resources import PDBS
 from specon_manager.core.state import State
@@ -273,6 +273,29 @@ async def test_a_gang_whose_former_pods_are_gone_when_its_user_resumes_it_trains
     await gang.over()
     await stage.until(lambda: gang.runs() == dict.fromkeys(came, "node-2"))
     assert (gang.mark, gang.suspended) == (None, False)
+
+
+async def test_a_gang_that_waits_for_a_node_without_room_and_moves_no_more_comes_again_anywhere(
+    cluster, stage, pins
+):
+    """The scheduler has had its time; a node once chosen cannot be taken from a pod."""
+    await cluster.add_node("small", cpu="500m")
+    gang = await Gang(cluster, stage, "Job").made(2)
+    for name in gang.uids:
+        stage.backend._book.moving(
+            HoldRoom(transaction="move-1", replica=name, node="small", requests=Resources(), reason="test")
+        )
+    await gang.leave()
+    await stage.until(lambda: not gang.runs() and gang.mark == "move-1")
+    pins |= dict.fromkeys(gang.uids, "small")
+    await gang.patched(suspend=False)
+    await stage.until(lambda: len(cluster.pods(app="training")) == 2)
+    came = {pod["metadata"]["uid"] for pod in cluster.pods(app="training")}
+    pins.clear()
+    await gang.over()
+    await stage.until(lambda: len(gang.runs()) == 2)
+    assert (gang.mark, gang.suspended) == (None, False)
+    assert not came & gang.runs().keys()
 
 
 async def test_a_gang_that_its_user_suspends_meanwhile_stays_suspended(cluster, stage, pins):
