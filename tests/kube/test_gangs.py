@@ -287,6 +287,37 @@ async def test_a_gang_that_its_user_resumes_while_it_leaves_trains_and_is_ended_
     await _trains_as_its_user_wants(stage, target, ended)
 
 
+@pytest.mark.parametrize("slow", [False, True], ids=["at-once", "slowly"])
+@pytest.mark.parametrize(
+    ("kind", "indexes"), [("Gang", range(4)), ("JobSet", (0, 1, 1000, 1001)), ("LeaderWorkerSet", range(4))]
+)
+async def test_a_controller_that_undoes_a_move_at_once_ends_no_pod_twice(stage, kind, indexes, slow):
+    """It applies what it read somewhere; the former pods end at once, or slowly, or were never told to."""
+    await stage.manage_and_lead()
+    lead = await stage.make(kind, "gang")
+    ranks = [f"{JOB}/worker/{index}" for index in indexes]
+    await stage.trains(*ranks)
+    former = {stage.pod_of(rank)["metadata"]["name"] for rank in ranks}
+    if slow:
+        stage.cluster.kubelet.deaf |= former
+    group = kind == "LeaderWorkerSet"
+    field, off, on = ("replicas", 0, 1) if group else ("suspend", True, False)
+    ended = stage.told_to_end()
+    await stage.ask(lead, job=JOB, targets=[await _elsewhere(stage)])
+    while stage.owner(lead)["spec"].get(field) != off:  # noqa: ASYNC110  (as fast as any controller)
+        await asyncio.sleep(0.001)
+    await stage.patch_owner(lead, {"spec": {field: on}})
+    if slow:
+        await asyncio.sleep(1.0)
+        assert not ended or stage.state(lead) == "Evicting"
+    await _goes_on(stage)
+    await stage.ended(lead)
+    assert (stage.state(lead), stage.move(lead)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    await stage.trains(*ranks)
+    await stage.tidy()
+    assert (stage.owner(lead)["spec"][field], len(ended)) == (on, len(former & {*ended}))
+
+
 async def test_a_manager_that_is_killed_when_a_users_word_comes_is_succeeded_by_one_that_obeys(stage):
     """The mark on its object tells the next one as much."""
     first = await stage.manage_and_lead()
