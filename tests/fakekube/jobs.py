@@ -22,9 +22,13 @@ class JobController:
         self._store = machinery.store
         self._clock = clock
         self.backoff_seconds = 0.0
+        self.away = False
+        """Whether it is not running."""
         self._failures: dict[str, tuple[int, float]] = {}
 
     async def act(self) -> None:
+        if self.away:
+            return
         for job in self._store.all(JOBS):
             if job["spec"].get("managedBy") in {None, "kubernetes.io/job-controller"}:
                 await self._reconcile(job)

@@ -2,16 +2,20 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from fakekube.kinds import JOBS, MIGRATIONS, TRAINING_JOBS
 from specon_manager.backends.kube.placeholder import placeholder_name
-from support.kube.cluster_stage import STATES, ClusterStage
+from specon_manager.model.transactions import RESUMED
+from support.kube.cluster_stage import DECISIONS, STATES, ClusterStage
 from support.kube.staged_manager import LEASE_SECONDS, Manager
 
 JOB = "training/gang"
 RANKS = [f"{JOB}/worker/{index}" for index in range(4)]
 LEAD = RANKS[0]
+HURRIED = msgspec.structs.replace(DECISIONS, deadlines=msgspec.structs.replace(DECISIONS.deadlines, ready=3))
+"""Gives up soon what does not start."""
 
 
 async def _gang(stage: ClusterStage) -> list[str]:
@@ -237,6 +241,150 @@ async def test_a_gang_whose_target_is_lost_is_back_whole(stage):
     assert [stage.node_of(rank) for rank in RANKS] == nodes
     _from_one_step(stage)
     await stage.tidy()
+
+
+async def _is_resumed(stage: ClusterStage) -> str:
+    """Let its user resume it while its first rank still ends; return the target."""
+    target = await _stands(stage, "Evicting")
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it is suspended")
+    await stage.until(lambda: not any(map(stage.pods_of, RANKS[1:])), "the other ranks are gone")
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    return target
+
+
+async def _trains_as_its_user_wants(stage: ClusterStage, target: str, ended: list[str]) -> None:
+    """Its move is over, it trains where it came, none of that was ended, and its next move goes well."""
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    await stage.trains(*RANKS)
+    await stage.tidy()
+    _from_one_step(stage)
+    assert {stage.node_of(rank) for rank in RANKS} == {target}
+    assert (stage.owner(LEAD)["spec"]["suspend"], ended) == (False, [])
+    target = await _elsewhere(stage)
+    await stage.ask(LEAD, name="once-more", job=JOB, targets=[target])
+    await stage.ended(LEAD)
+    assert stage.state(LEAD) == "Succeeded", stage.tale()
+    assert {stage.node_of(rank) for rank in RANKS} == {target}
+    _from_one_step(stage)
+    await stage.tidy()
+
+
+async def test_a_gang_that_its_user_resumes_while_it_leaves_trains_and_is_ended_no_more(stage):
+    """The move ends when nothing is left of its former pods; those that came wait for that at our gate."""
+    await stage.manage_and_lead()
+    target = await _is_resumed(stage)
+    ended = stage.told_to_end()
+    await stage.until(lambda: all(map(stage.pods_of, RANKS[1:])), "its other ranks come")
+    came = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]}
+    await asyncio.sleep(2.0)
+    assert {stage.node_of(rank) for rank in RANKS[1:]} == {""}
+    assert (stage.state(LEAD), stage.owner(LEAD)["spec"]["suspend"]) == ("Evicting", False)
+    await _goes_on(stage)
+    await stage.ended(LEAD)
+    await stage.trains(*RANKS)
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS[1:]} == came
+    await _trains_as_its_user_wants(stage, target, ended)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["at-once", "slowly"])
+@pytest.mark.parametrize(
+    ("kind", "indexes"), [("Gang", range(4)), ("JobSet", (0, 1, 1000, 1001)), ("LeaderWorkerSet", range(4))]
+)
+async def test_a_controller_that_undoes_a_move_at_once_ends_no_pod_twice(stage, kind, indexes, slow):
+    """It applies what it read somewhere; the former pods end at once, or slowly, or were never told to."""
+    await stage.manage_and_lead()
+    lead = await stage.make(kind, "gang")
+    ranks = [f"{JOB}/worker/{index}" for index in indexes]
+    await stage.trains(*ranks)
+    former = {stage.pod_of(rank)["metadata"]["name"] for rank in ranks}
+    if slow:
+        stage.cluster.kubelet.deaf |= former
+    group = kind == "LeaderWorkerSet"
+    field, off, on = ("replicas", 0, 1) if group else ("suspend", True, False)
+    ended = stage.told_to_end()
+    await stage.ask(lead, job=JOB, targets=[await _elsewhere(stage)])
+    while stage.owner(lead)["spec"].get(field) != off:  # noqa: ASYNC110  (as fast as any controller)
+        await asyncio.sleep(0.001)
+    await stage.patch_owner(lead, {"spec": {field: on}})
+    if slow:
+        await asyncio.sleep(1.0)
+        assert not ended or stage.state(lead) == "Evicting"
+    await _goes_on(stage)
+    await stage.ended(lead)
+    assert (stage.state(lead), stage.move(lead)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    await stage.trains(*ranks)
+    await stage.tidy()
+    assert (stage.owner(lead)["spec"][field], len(ended)) == (on, len(former & {*ended}))
+
+
+async def test_a_manager_that_is_killed_when_a_users_word_comes_is_succeeded_by_one_that_obeys(stage):
+    """The mark on its object tells the next one as much."""
+    first = await stage.manage_and_lead()
+    target = await _is_resumed(stage)
+    ended = stage.told_to_end()
+    await first.kill()
+    await stage.lease_runs_out()
+    await stage.manage_and_lead("second")
+    await _goes_on(stage)
+    await _trains_as_its_user_wants(stage, target, ended)
+
+
+async def test_a_gang_that_is_resumed_before_anything_ended_is_left_alone(stage):
+    """The controller of Jobs never saw that it was suspended."""
+    await stage.manage_and_lead()
+    await _stands(stage, "Checkpointing")
+    before = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS}
+    stage.cluster.jobs.away = True
+    await _goes_on(stage)
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it is suspended")
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    stage.cluster.jobs.away = False
+    ended = stage.told_to_end()
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS} == before
+    await stage.trains(*RANKS, beyond=stage.progress(LEAD)["step"])
+    await stage.tidy()
+    assert ended == []
+
+
+async def test_a_gang_that_its_user_resumes_on_its_way_back_trains_and_is_ended_no_more(stage):
+    """It did not start in time on its target, and one of its ranks is slow to leave that."""
+    await stage.manage_and_lead(decisions=HURRIED)
+    await _stands(stage, "Restoring")
+    stage.cluster.kubelet.start_seconds = 1e6
+    await stage.until(lambda: all(stage.node_of(rank) for rank in RANKS if stage.pods_of(rank)), "they come")
+    await stage.until(lambda: len([rank for rank in RANKS if stage.pods_of(rank)]) == len(RANKS), "all come")
+    stage.cluster.kubelet.deaf.add(stage.pod_of(LEAD)["metadata"]["name"])
+    await stage.until(lambda: stage.owner(LEAD)["spec"]["suspend"], "it turns back")
+    await stage.until(lambda: not any(map(stage.pods_of, RANKS[1:])), "the other ranks are gone")
+    assert (_state(stage), len(stage.pods_of(LEAD))) == ("Leaving", 1)
+    stage.cluster.kubelet.start_seconds = 0.0
+    ended = stage.told_to_end()
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    await stage.until(lambda: all(map(stage.pods_of, RANKS[1:])), "its other ranks come")
+    await asyncio.sleep(1.0)
+    assert {stage.node_of(rank) for rank in RANKS[1:]} == {""}
+    await _goes_on(stage)
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), "in time" in stage.move(LEAD)["message"]) == ("RolledBack", True)
+    await stage.trains(*RANKS)
+    await stage.tidy()
+    assert (stage.owner(LEAD)["spec"]["suspend"], ended) == (False, [])
+
+
+@pytest.mark.parametrize("state", ["Restoring", "Verifying"])
+async def test_a_gang_whose_user_says_that_it_runs_when_it_was_let_run_already_moves_on(stage, state):
+    """Its user says what its object says by then."""
+    await stage.manage_and_lead()
+    target = await _stands(stage, state)
+    await stage.until(lambda: not stage.owner(LEAD)["spec"]["suspend"], "it is resumed")
+    ended = stage.told_to_end()
+    await stage.patch_owner(LEAD, {"spec": {"suspend": False}})
+    await _goes_on(stage)
+    await _ended_well(stage, target)
+    assert ended == []
 
 
 async def test_its_user_deletes_a_job_that_moves_and_nothing_of_it_is_left(stage):

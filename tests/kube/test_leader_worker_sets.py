@@ -3,13 +3,13 @@
 The controllers and the webhook of LeaderWorkerSet are a stub, as their sources read.
 """
 
-import msgspec
 import pytest
 
 from fakekube.kinds import LEADER_WORKER_SETS, MIGRATIONS, PODS, STATEFUL_SETS, TRAINING_JOBS
 from fakekube.store import key_of
 from specon_manager.backends.kube.placeholder import placeholder_name
-from support.kube.cluster_stage import DECISIONS, STATES, ClusterStage
+from specon_manager.model.transactions import RESUMED
+from support.kube.cluster_stage import STATES, ClusterStage
 
 JOB = "training/group"
 RANKS = [f"{JOB}/worker/{index}" for index in range(4)]
@@ -17,8 +17,6 @@ LEAD = RANKS[0]
 KEY, WORKERS = ("training", "group"), ("training", "group-0")
 SLOW = "example.com/slow"
 MARK = "specon.io/suspended-for"
-HURRIED = msgspec.structs.replace(DECISIONS, deadlines=msgspec.structs.replace(DECISIONS.deadlines, ready=5))
-"""Gives up soon what cannot come."""
 
 
 async def _group(stage: ClusterStage) -> list[str]:
@@ -196,17 +194,20 @@ async def test_a_group_whose_target_is_lost_is_back_whole(stage):
 @pytest.mark.parametrize("groups", [1, 3])
 async def test_somebody_who_raises_the_number_of_groups_in_mid_move_has_his_way(stage, groups):
     """An autoscaler by the scale subresource, or its user: the group is not ended again, and trains."""
-    await stage.manage_and_lead(decisions=HURRIED)
+    await stage.manage_and_lead()
     await _stands(stage, "Evicting")
     await stage.until(lambda: (_groups(stage), bool(_mark(stage))) == (0, True), "it is told to leave")
     await stage.patch_owner(LEAD, {"spec": {"replicas": groups}})
+    former = {*_uids(stage).values()}
+    ended = stage.told_to_end()
     await _goes_on(stage)
     await stage.ended(LEAD)
-    assert stage.state(LEAD) in {"RolledBack", "Failed"}, stage.tale()
-    assert "its user resumed it meanwhile" in stage.move(LEAD)["message"]
+    assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
     await stage.tidy()
     await stage.trains(*RANKS)
     assert (_groups(stage), _mark(stage)) == (groups, None)
+    assert sorted(ended) == ["group-0-1", "group-0-2", "group-0-3"], "the former workers, each once"
+    assert not former & {*_uids(stage).values()}
 
 
 async def test_a_set_whose_user_wants_no_group_in_mid_move_stays_without(stage):

@@ -267,6 +267,8 @@ It ends as soon as the checkpoint is verified: then its pod may go, and its owne
 """
 MAY_GO: Final = "its checkpoint is verified and no other node can take it: it may go"
 """The note of such a move."""
+RESUMED: Final = "its user resumed it meanwhile"
+"""Why the owner of a job is not told anything more: somebody let it run while it was to be away."""
 SAVING: Final = "save"
 """Purpose of a move to where it is, of what somebody else is about to end, whatever becomes of it then."""
 SAVED: Final = "its checkpoint is verified: it may be ended"

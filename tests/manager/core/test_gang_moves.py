@@ -18,7 +18,7 @@ from specon_manager.model.actions import (
     StartReplica,
 )
 from specon_manager.model.cluster import Phase
-from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.model.transactions import RESUMED, Kind, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint, Hang
 from support.decisions.changed_worlds import SETTINGS, W0, W1, G, change_of, owned, runs, trains_on
@@ -320,6 +320,37 @@ def test_what_came_beside_a_gang_and_is_named_no_more_stays_where_the_move_is_gi
         cluster.post(ev.JobRefused(job=G, transaction=change_of(cluster).id, reason="a budget"))
         assert change_of(cluster).state is TransactionState.ROLLED_BACK
         assert not [name for name, each in cluster.state.replicas.items() if each.leaving is not None]
+
+
+@pytest.mark.parametrize("gone", [(), (W0,), (W0, W1)], ids=["nothing", "one", "all"])
+@pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
+def test_a_gang_that_its_user_lets_run_meanwhile_is_its_users(gone, back):
+    """Wherever its move stands: nothing is ordered but that it runs, and nothing of it ends by that."""
+    with owned(resizing="none", most=2, fewest=None) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, PlaceJob)
+        cluster.acknowledge(W0, checkpoint=saved())
+        if back:
+            cluster.die(W0, 143, evicted=True)
+            cluster.post(ev.JobRefused(job=G, transaction=change_of(cluster).id, reason="a budget"))
+            assert (change_of(cluster).attempt, change_of(cluster).state) == (2, TransactionState.LEAVING)
+        for name in gone:
+            if name in cluster.live:
+                cluster.die(name, 143, evicted=True)
+        cluster.orders.clear()
+        ordered = cluster.post(ev.JobRefused(job=G, transaction=change_of(cluster).id, reason=RESUMED))
+        over = change_of(cluster)
+        assert over.state is TransactionState.ROLLED_BACK
+        assert over.note == ("a budget" if back else RESUMED)
+        (order,) = of_kind(ordered, PlaceJob)
+        assert (order.transaction, order.ending, order.placement) == ("", {}, {W0: None, W1: None})
+        assert not [name for name, each in cluster.state.replicas.items() if each.leaving is not None]
+        cluster.may_carry_out = lambda action: True
+        cluster.carry_out()
+        cluster.reconcile(G)
+        cluster.settle(2)
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
 
 
 @pytest.mark.parametrize("present", [None, 3], ids=["by names", "by number"])

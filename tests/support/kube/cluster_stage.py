@@ -247,9 +247,9 @@ class ClusterStage:
         await self.cluster.machinery.create(kind, namespace, manifest)
         return replica
 
-    async def ask(self, replica: str, target: str | None = None, **spec: Any) -> str:
+    async def ask(self, replica: str, target: str | None = None, name: str = "", **spec: Any) -> str:
         """Create a Migration as a person would, and return its name."""
-        name = _asked(replica)
+        name = name or _asked(replica)
         wanted = {"replica": replica, "reason": "a test asks for it", **spec}
         if target is not None:
             wanted["target"] = target
@@ -274,6 +274,20 @@ class ClusterStage:
             if identity is not None and identity.replica == replica:
                 found.append(pod)
         return found
+
+    def told_to_end(self) -> list[str]:
+        """Return the names of the training pods that are told to end from now on; it grows."""
+        told: list[str] = []
+
+        def written(kind: Kind, entry: Entry) -> None:
+            before, after = entry.before, entry.after
+            if kind is not PODS or after is None or not _is_training(after) or _ends(before):
+                return
+            if _ends(after):
+                told.append(after["metadata"]["name"])
+
+        self.cluster.store.written.append(written)
+        return told
 
     def pod_of(self, replica: str) -> Object:
         """Return the one pod of a replica."""
@@ -505,6 +519,10 @@ class ClusterStage:
 def _is_training(pod: Object) -> bool:
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "specon.io/sidecar" in (pod["metadata"].get("labels") or {})
+
+
+def _ends(pod: Object | None) -> bool:
+    return pod is not None and bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _asked(replica: str) -> str:

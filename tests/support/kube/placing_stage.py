@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED, QUEUE
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, TF_JOBS
@@ -38,11 +38,11 @@ def admitting_pods(cluster: Any, change: Callable[[Object], Object]) -> None:
     cluster.machinery.admission = admission
 
 
-def held_by_webhook(cluster: Any) -> None:
-    """Gate pods that name a queue, as the admission webhook does."""
+def held_by_webhook(cluster: Any, annotation: str = QUEUE) -> None:
+    """Gate pods with this annotation, of a queue or of a node, as the admission webhook does."""
 
     def gated(pod: Object) -> Object:
-        if "specon.io/queue" in (pod["metadata"].get("annotations") or {}):
+        if annotation in (pod["metadata"].get("annotations") or {}):
             pod["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
         return pod
 

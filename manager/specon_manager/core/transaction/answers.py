@@ -12,6 +12,7 @@ from specon_manager.model.actions import Action
 from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import (
     ASKING_STATES,
+    RESUMED,
     Kind,
     Transaction,
     TransactionState,
@@ -275,6 +276,8 @@ def _note_trouble(state: State, transaction: Transaction, why: str) -> State:
 
 def _note_refusal(state: State, transaction: Transaction, why: str) -> Step:
     """Take note of a refusal; on the way back it is tried until it is overdue, and people are told."""
+    if why == RESUMED:
+        return _note_trouble(state, transaction, why), []
     if transaction.attempt > 1:
         if transaction.state is not TransactionState.LEAVING:
             return state, []

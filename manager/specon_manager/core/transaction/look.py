@@ -20,6 +20,7 @@ from specon_manager.model.transactions import (
     ASKING_STATES,
     IN_PLACE,
     MAY_GO,
+    RESUMED,
     SAVED,
     SAVING,
     UNTOUCHED_STATES,
@@ -148,6 +149,8 @@ def _find(state: State, job: Job, transaction: Transaction, now: float) -> Reaso
         return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
     if (number := members.find_edited_workers(state, job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
+    if transaction.trouble == RESUMED:
+        return Outcome.GIVEN_UP, RESUMED  # another order would only end what its user wants to run
     if transaction.state in UNTOUCHED_STATES:
         return _of_asking(state, transaction, now)
     if transaction.state is TransactionState.LEAVING:

@@ -30,8 +30,9 @@ class Arrivals:
                 self._node(replica)
 
     async def release(self, pods: list[PodInfo]) -> None:
-        """Let the gated pods of the placement go, each to its node."""
-        waiting = [pod for pod in pods if waits_for_us(pod)]
+        """Let the gated pods of the placement go, each to its node once its former pod is gone."""
+        ending = {replica_of(pod) for pod in pods if occupies(pod) and pod.deleting}
+        waiting = [pod for pod in pods if waits_for_us(pod) and replica_of(pod) not in ending]
         if self._order.transaction:
             waiting = [pod for pod in waiting if replica_of(pod) in self._order.placement]
         elif self._order.job not in self._tools.book.admitted:

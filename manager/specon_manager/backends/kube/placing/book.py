@@ -203,6 +203,11 @@ def waits_for_us(pod: PodInfo) -> bool:
     return pod.detail is not None and pod.detail.gated and not pod.deleting and not pod.ended
 
 
+def is_unplaced(pod: PodInfo) -> bool:
+    """Whether the pod has no node yet and waits, because of us, for a certain one."""
+    return pod.detail is not None and bool(pod.detail.pinned) and not pod.node and not pod.ended
+
+
 def occupies(pod: PodInfo) -> bool:
     """Whether the pod is, or may at any moment be, an incarnation: it is neither gated nor over."""
     return pod.detail is not None and not pod.detail.gated and not pod.ended

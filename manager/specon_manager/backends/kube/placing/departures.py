@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.bare import let_go
 from specon_manager.backends.kube.owners.context import BlockedError, ExpiredError, Hands, RefusedError
 from specon_manager.backends.kube.owners.eviction import evict, is_told
-from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
+from specon_manager.backends.kube.placing.book import InFlight, is_unplaced, occupies, replica_of
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.word import Word
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
@@ -44,6 +44,8 @@ class Departures:
         """By replica, empty for the job as a whole."""
         self._told: set[str] = set()
         """UIDs of pods that were told to end; the watch shows it a moment later."""
+        self._no_room_since: dict[str, float] = {}
+        """By UID, of pods that nobody moves any more and that wait for a certain node."""
         self._unsure: set[str] = set()
         """UIDs of pods that may or may not have been told."""
         self._told_of: set[str] = set()
@@ -77,19 +79,35 @@ class Departures:
     def first(self) -> list[PodInfo]:
         """Return what has to go before anything comes, though the order does not name it.
 
-        Those that wait, because of us, for another node than they are to run on; and of what moves, or was
-        moved, those that were created without a sidecar: they may run anywhere. None of them was heard of.
+        Those that wait, because of us, for another node than they are to run on, or for one without room. Of
+        what moves, or was moved, also those that were created without a sidecar: they may run anywhere. None
+        of them was heard of.
         """
         found = []
         for replica, name in self._order.placement.items():
             if replica in self._tools.book.moves:
-                node = None if name is None else self._tools.nodes.node(name)
-                wanted = None if node is None else node.hostname
-                found += [pod for pod in self._all_of(replica) if _waits_elsewhere(pod, wanted)]
+                found += [pod for pod in self._all_of(replica) if self._waits_in_vain(pod, name)]
             unheard = self._tools.unheard(replica)
             if unheard is not None and self._comes_again(replica, unheard):
                 found.append(unheard)
         return found
+
+    def _waits_in_vain(self, pod: PodInfo, name: str | None) -> bool:
+        """Whether the pod waits, because of us, for a node on which it is not to run, or cannot.
+
+        `name` is the node on which its replica is to run, None for any. Without a change in flight that is
+        the one for which it waits too, as long as the scheduler may find room there.
+        """
+        if pod.detail is None or not is_unplaced(pod):
+            return False
+        if self._order.transaction:
+            node = None if name is None else self._tools.nodes.node(name)
+            return node is None or pod.detail.pinned != node.hostname
+        if not pod.detail.unschedulable:
+            self._no_room_since.pop(pod.uid, None)
+            return False
+        now = self._tools.monotonic()
+        return now - self._no_room_since.setdefault(pod.uid, now) >= self._tools.unschedulable_seconds
 
     def _comes_again(self, replica: str, unheard: PodInfo) -> bool:
         """Whether what came without a sidecar goes, so that another one comes; after some it stays."""
@@ -220,10 +238,3 @@ class Departures:
         found = [pod for pod in self._all_of(replica) if occupies(pod)]
         unheard = self._tools.unheard(replica)
         return found if unheard is None else [*found, unheard]
-
-
-def _waits_elsewhere(pod: PodInfo, hostname: str | None) -> bool:
-    """Whether the pod has no node yet and waits for another one than is wanted now, because of us."""
-    if pod.detail is None or pod.node or pod.ended or not pod.detail.pinned:
-        return False
-    return pod.detail.pinned != hostname

@@ -11,7 +11,13 @@ from specon_manager.backends.kube.objects.ways import suspends
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, ExpiredError, RefusedError
 from specon_manager.backends.kube.owners.patching import OwnerGoneError, patch_owner, switch_of
 from specon_manager.backends.kube.placing.arrivals import Arrivals
-from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
+from specon_manager.backends.kube.placing.book import (
+    InFlight,
+    is_unplaced,
+    occupies,
+    replica_of,
+    waits_for_us,
+)
 from specon_manager.backends.kube.placing.departures import Departures
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.wishes import Circumstances, wish
@@ -35,8 +41,8 @@ class JobPlacement:
         self._word = Word(order, flight, tools)
         self._departures = Departures(order, flight, tools, self._word)
         self._arrivals = Arrivals(order, flight, tools, self._word)
-        self._settled: tuple[OwnerInfo, bool] | None = None
-        """The owner as it was seen when its object needed no change, and whether it was to stop."""
+        self._settled: tuple[OwnerInfo, bool, bool] | None = None
+        """The owner as it was seen when its object needed no change; see `_circumstances`."""
 
     async def advance(self) -> None:
         """Take the missing steps. May be repeated, also by another manager.
@@ -64,7 +70,7 @@ class JobPlacement:
         await self._arrivals.release(self._pods())
         await self._arrivals.bring_back(self._pods(), owner)
         await self._arrivals.make_way(self._pods())
-        if owner is None or self._settled == (owner, self._stops(owner)):
+        if owner is None or self._settled == (owner, *self._circumstances(owner)):
             self._tell_absent(spec)
         going = {pod.uid for pod in self._departures.first()}
         self._arrivals.look_for_trouble(self._pods(), owner, going)
@@ -100,13 +106,19 @@ class JobPlacement:
             return not self.order.placement or (self._gang and bool(self._departures.first()))
         return self._departures.stop() or bool(self._departures.first())
 
+    def _circumstances(self, owner: OwnerInfo | None) -> tuple[bool, bool]:
+        """Return whether the job is to be suspended, and whether pods of it still end that go by that."""
+        stops = self._stops(owner)
+        return stops, stops and self._gang and self._tools.book.is_ending(self.order.job)
+
     async def _write(self, spec: JobSpec, owner: OwnerInfo | None) -> None:
         """Write the order into the object of the job."""
-        stops, flight = self._stops(owner), self._flight
-        if owner is None or self._settled == (owner, stops):
+        stops, ending = self._circumstances(owner)
+        if owner is None or self._settled == (owner, stops, ending):
             return
+        flight = self._flight
         if owner.kind not in SWITCHES:
-            self._settled = owner, stops  # its object has no switch for it, and is not read
+            self._settled = owner, stops, ending  # its object has no switch for it, and is not read
             return
         if owner.remains and not stops:
             return  # what may create its pods again has to be gone as well
@@ -121,6 +133,7 @@ class JobPlacement:
             admitting=flight is not None and flight.admitting,
             ours=() if flight is None else frozenset(flight.ours),
             runs=any(pod.node for pod in self._pods()),
+            ending=ending,
             against=_against(owner) if self.order.fresh_until is not None else "",
         )
 
@@ -138,7 +151,7 @@ class JobPlacement:
             return
         hands = self._departures.hands if leaving else self._tools.hands
         await patch_owner(hands, owner, decide, leaving=leaving, whole=stops)
-        self._settled = owner, stops
+        self._settled = owner, stops, ending
 
     def _leaving(self) -> list[PodInfo]:
         """Return the pods that go by the change of the job's object and were not told to yet."""
@@ -181,7 +194,7 @@ class JobPlacement:
             missing = placement.keys() - {replica_of(pod) for pod in pods}
             if owner is None:
                 return not any(map(self._arrivals.keeps_manifest, missing))
-            return not owner.suspended_for
+            return not owner.suspended_for and not any(waits_for_us(pod) or is_unplaced(pod) for pod in pods)
         if any(self._departures.list_left(replica) for replica in self.order.ending):
             return False
         if not self._moves and any(occupies(pod) and replica_of(pod) not in placement for pod in pods):

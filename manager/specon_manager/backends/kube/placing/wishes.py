@@ -18,6 +18,7 @@ from specon_manager.backends.kube.owners.patching import mark_of
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec, role_of
+from specon_manager.model.transactions import RESUMED
 
 _OVER: Final = "released"
 """Why a job without a change in flight is suspended: a pod without reports has to go first."""
@@ -39,6 +40,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """Numbers of workers that are no edit: what it had when the change began, and what we wrote since."""
     runs: bool
     """Whether any of its pods has a node."""
+    ending: bool = False
+    """Whether any of its pods was told to end and is not gone."""
     against: str = ""
     """Why it is not told to leave after all, in words; empty where nothing has come between."""
 
@@ -53,6 +56,8 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
     if not order.transaction:
         return JobWish(suspended=False, mark=None) if mark_of(obj) else None
     mark, switched_off = mark_of(obj), is_suspended(kind, obj)
+    if known.gang and mark == _ours(order, known) and not switched_off:
+        raise RefusedError(RESUMED)  # we take our mark away in the patch that resumes it
     if switched_off and not mark and not known.admitting:
         if known.moves and order.ending:
             return None  # the suspension ends those that are to go, too
@@ -75,15 +80,20 @@ def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) ->
     mark, switched_off = mark_of(obj), is_suspended(kind, obj)
     if switched_off and not mark:
         return None  # by its user: its pods go anyway, and it is theirs to resume
-    name = order.transaction or _OVER
-    ours = f"{HELD}{name}" if known.spec.held else name
+    ours = _ours(order, known)
     if known.moves and mark == ours and not switched_off:
-        if known.gang:
-            raise RefusedError("its user resumed it meanwhile")
+        if known.gang and not known.ending:
+            raise RefusedError(RESUMED)
         return None  # resumed by its user since: it is not suspended again
     if known.against and not mark:
         raise RefusedError(known.against)
     return JobWish(suspended=True, mark=ours)
+
+
+def _ours(order: PlaceJob, known: Circumstances) -> str:
+    """Return the mark of a job that is suspended for this order."""
+    name = order.transaction or _OVER
+    return f"{HELD}{name}" if known.spec.held else name
 
 
 def _size(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish:

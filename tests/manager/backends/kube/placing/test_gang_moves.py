@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from fakekube.kinds import STATEFUL_SETS
+from specon_manager.backends.kube.objects.annotation_keys import PINNED
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.transport.resources import JOBS as OF_JOBS
 from specon_manager.backends.kube.transport.resources import PDBS
@@ -21,9 +22,14 @@ from specon_manager.model.events import (
     RoomRefused,
 )
 from specon_manager.model.resources import Resources
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.transactions import RESUMED, Kind, Transaction, TransactionState
 from support.kube.job_objects import MOVED_AS_ONE, job_object
-from support.kube.placing_stage import admitting_pods, ignored_by_webhook, pinned_by_webhook
+from support.kube.placing_stage import (
+    admitting_pods,
+    held_by_webhook,
+    ignored_by_webhook,
+    pinned_by_webhook,
+)
 from support.kube.stage import HASTY, Stage, template
 
 COUPLED = {"specon.io/replicas": "coupled"}
@@ -225,22 +231,71 @@ async def test_a_disruption_budget_stands_against_a_gang_that_moves(cluster, api
 
 
 async def test_a_gang_that_its_user_resumes_meanwhile_is_not_suspended_again(cluster, stage):
-    """It is said, and the user's word counts."""
+    """It is said once nothing of it ends any more, and the user's word counts."""
     gang = await Gang(cluster, stage, "Job").made(3)
     slow = cluster.pods(app="training")[0]
     cluster.kubelet.deaf.add(slow["metadata"]["name"])
     await gang.leave()
     await stage.until(lambda: not gang.runs() and gang.mark == "move-1")
     await gang.patched(suspend=False)
-    refused = await stage.hear(JobRefused, transaction="move-1")
-    assert refused.reason == "its user resumed it meanwhile"
+    await asyncio.sleep(0.3)
+    assert (gang.suspended, stage.said(JobRefused)) == (False, [])
     await cluster.kubelet.complete(slow, 143)
+    refused = await stage.hear(JobRefused, transaction="move-1")
+    assert refused.reason == RESUMED
     await stage.until(lambda: len(gang.runs()) == 3)
     await asyncio.sleep(0.2)
     assert not gang.suspended
     await gang.over()
     await stage.until(lambda: gang.mark is None)
     assert len(gang.runs()) == 3
+
+
+async def test_a_gang_whose_former_pods_are_gone_when_its_user_resumes_it_trains_where_it_is_let_go(
+    cluster, stage, pins
+):
+    """Its pods keep the node for which they wait, and none of them is ended again."""
+    gang = await Gang(cluster, stage, "Job").made(3)
+    for name in gang.uids:
+        stage.backend._book.moving(
+            HoldRoom(transaction="move-1", replica=name, node="node-2", requests=Resources(), reason="test")
+        )
+    await gang.leave()
+    await stage.until(lambda: not gang.runs() and gang.mark == "move-1")
+    pins |= dict.fromkeys(gang.uids, "node-2")
+    held_by_webhook(cluster, PINNED)
+    await gang.patched(suspend=False)
+    await stage.until(lambda: len(cluster.pods(app="training")) == 3)
+    came = {pod["metadata"]["uid"] for pod in cluster.pods(app="training")}
+    await gang.come("node-2")
+    refused = await stage.hear(JobRefused, transaction="move-1")
+    assert (refused.reason, gang.runs()) == (RESUMED, {})
+    await gang.over()
+    await stage.until(lambda: gang.runs() == dict.fromkeys(came, "node-2"))
+    assert (gang.mark, gang.suspended) == (None, False)
+
+
+async def test_a_gang_that_waits_for_a_node_without_room_and_moves_no_more_comes_again_anywhere(
+    cluster, stage, pins
+):
+    """The scheduler has had its time; a node once chosen cannot be taken from a pod."""
+    await cluster.add_node("small", cpu="500m")
+    gang = await Gang(cluster, stage, "Job").made(2)
+    for name in gang.uids:
+        stage.backend._book.moving(
+            HoldRoom(transaction="move-1", replica=name, node="small", requests=Resources(), reason="test")
+        )
+    await gang.leave()
+    await stage.until(lambda: not gang.runs() and gang.mark == "move-1")
+    pins |= dict.fromkeys(gang.uids, "small")
+    await gang.patched(suspend=False)
+    await stage.until(lambda: len(cluster.pods(app="training")) == 2)
+    came = {pod["metadata"]["uid"] for pod in cluster.pods(app="training")}
+    pins.clear()
+    await gang.over()
+    await stage.until(lambda: len(gang.runs()) == 2)
+    assert (gang.mark, gang.suspended) == (None, False)
+    assert not came & gang.runs().keys()
 
 
 async def test_a_gang_that_its_user_suspends_meanwhile_stays_suspended(cluster, stage, pins):
