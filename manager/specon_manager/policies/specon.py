@@ -153,8 +153,8 @@ def _in_turn(snapshot: Snapshot) -> Sequence[Settled]:
     """Return those of the settled replicas that this Tick looks at: all of them, except on a large cluster.
 
     There the plan refuses nearly all, since few moves may be in flight. So a Tick looks at one part of them,
-    and at another one after `settings.tick` seconds. Steps of the golden ratio come by each part, at
-    whatever pace managers look.
+    and at another one after `settings.tick` seconds. Steps of the golden ratio soon come by each
+    part, whether Ticks are 5 s or a minute apart.
     """
     places = snapshot.settled_places
     parts = ceil(len(places) / _AT_ONCE)

@@ -99,7 +99,7 @@ def test_the_longest_converged_asks_first_and_the_next_sees_what_it_did():
 
 
 def test_on_a_large_cluster_a_tick_looks_at_some_and_each_comes_in_turn(monkeypatch):
-    """However far apart Ticks are, none that asks is passed over for long; as printed all are looked at."""
+    """Whether Ticks are 5 s or a minute apart, none is passed over for long; as printed all are looked at."""
     layout = {f"node-{number}": "ppcc" for number in range(8)} | {"node-8": "", "node-9": ""}
     cluster = cluster_of(layout)
     asking = {name for name, _ in moves(cluster.snapshot(NOW), ONLY_MIGRATE)}
