@@ -51,6 +51,8 @@ _BRIEF: Final = 0.01
 """Seconds of the processor; after a Tick that took less there is no such wait."""
 _ROOM_SECONDS: Final = 1.0  # between two looks whether there is room again
 _RECORD_SECONDS: Final = 20.0  # that somebody who asks waits for an answer
+_STANDSTILL: Final = 10.0
+"""Seconds between two turns, beside the wait for events, from which on nobody watched deadlines."""
 
 
 class Stepped(Struct, frozen=True, kw_only=True):
@@ -100,6 +102,9 @@ class Controller:
         self._ticked = float("-inf")
         self._tick_due = False
         self._rests_until = 0.0
+        self._started: ManagerStarted | None = None
+        self._watched_at = float("inf")
+        """When the loop last began a turn."""
         self._taken_over = False
         """Until then the state is that of an earlier manager: nothing is overdue, and no policy is asked."""
         self._deposed: NotLeadingError | None = None
@@ -135,7 +140,8 @@ class Controller:
         """
         try:
             await self._backend.begin(self.state, self.post)
-            self.post(ManagerStarted(name, settings))
+            self._started = ManagerStarted(name, settings)
+            self.post(self._started)
             while True:
                 await self._turn()
                 self.ready = True
@@ -159,7 +165,7 @@ class Controller:
         self._woken.clear()
         if self._deposed is not None:
             raise self._deposed
-        actions: list[Action] = []
+        actions = self._begin_again() if self._stood_still(longest) else []
         self._tick_due = self._tick_due or not self._events
         ends = time.perf_counter() + _TURN_SECONDS
         for _ in range(min(len(self._events), _BATCH)):
@@ -188,6 +194,18 @@ class Controller:
                 self._dispatch(action)
             else:
                 self._note_failure(action, why)
+
+    def _stood_still(self, longest: float) -> bool:
+        """Whether nobody watched for so long that deadlines may have passed: frozen, or without room to record."""
+        now, before = self.clock.now(), self._watched_at
+        self._watched_at = now
+        return self._taken_over and now - before > longest + _STANDSTILL
+
+    def _begin_again(self) -> list[Action]:
+        """Set deadlines again as a new manager does, and repeat its orders: what answers them waits unread."""
+        assert self._started is not None
+        _log.warning("the manager stood still: deadlines that passed meanwhile begin again")
+        return self._step(self._started)
 
     async def _commit(self, actions: Sequence[Action]) -> Mapping[str, str]:
         """Return once the handled events are on record; tell those who wait for it."""

@@ -422,3 +422,21 @@ async def test_after_a_long_tick_the_next_one_waits_four_times_as_long(manager):
             manager.controller.post(ev.JobSubmitted(job(f"j{next(jobs)}")))
             await asyncio.sleep(0.002)
     assert min(later - earlier for earlier, later in itertools.pairwise(ticks)) >= 4 * burnt
+
+
+async def test_deadlines_that_passed_while_the_manager_was_frozen_begin_again(manager_of):
+    """What answers a request in time lies unread at its sockets then."""
+    state = cluster_of({"node-0": "c", "node-1": ""}, settings=Settings(policy="fifo", tick=1.0))
+    frozen = []
+    async with manager_of(state.settings, state) as manager:
+        manager.controller.clock._monotonic = lambda: time.monotonic() + sum(frozen)
+        asked = ev.MoveRequested(id="m", replica=replica_of("c0"), target="node-1", reason="test")
+        manager.controller.post(asked)
+        await manager.until(lambda state: "m" in state.transactions and state.transactions["m"].request)
+        deadline = manager.controller.state.transactions["m"].deadline
+        frozen.append(deadline + 1 - manager.controller.clock.now())
+        manager.controller.post(ev.Tick())
+        await manager.until(
+            lambda _: isinstance((last := manager.steps[-1]).event, ev.Tick) and last.now > deadline
+        )
+        assert manager.controller.state.transactions["m"].deadline > deadline
