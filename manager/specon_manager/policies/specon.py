@@ -5,7 +5,7 @@ in `docs/results/specon.md`; `literal` switches them off.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import ceil, sqrt
 from operator import attrgetter, itemgetter
@@ -107,7 +107,8 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     names = [node.name for node in sorted(snapshot.ready_nodes, key=_USED)]
     counts, replicas = snapshot.counts, snapshot.replicas
     levels = Levels(score(counts.get(name, NOBODY), settings) for name in names)
-    crowded = _find_crowded(names, counts, settings)
+    positions = dict(zip(names, range(len(names)), strict=True))
+    enough = 2 if literal else settings.min_growing
     scores, particular = levels.values, snapshot.particular
     tainted = {node.name for node in snapshot.ready_nodes if node.taints}
     lowest = levels.lowest
@@ -116,8 +117,9 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
     # is looked at but where they are.
     for _, _, name, source in snapshot.settled_places if literal else _in_turn(snapshot):
-        here = crowded.get(source)
-        if here is None:
+        here = positions.get(source)
+        # Algorithm 1, line 15: enough growing replicas to make room for.
+        if here is None or (census := counts.get(source, NOBODY)).replicas - census.converged < enough:
             continue
         held = scores[here]
         if held < least:
@@ -163,19 +165,6 @@ def _in_turn(snapshot: Snapshot) -> Sequence[Settled]:
     number = int(snapshot.now // snapshot.settings.tick)
     at = int(number * _GOLDEN % 1.0 * parts) * _AT_ONCE
     return places[at : at + _AT_ONCE]
-
-
-def _find_crowded(
-    names: Iterable[str], counts: Mapping[str, Census], settings: SpeConSettings
-) -> dict[str, int]:
-    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for, and their positions."""
-    enough = 2 if settings.literal else settings.min_growing
-    found = dict[str, int]()
-    for position, name in enumerate(names):
-        census = counts.get(name, NOBODY)
-        if census.replicas - census.converged >= enough:
-            found[name] = position
-    return found
 
 
 def _eligible(
