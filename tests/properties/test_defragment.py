@@ -22,7 +22,7 @@ from support.decisions.every_move import least_price
 from support.decisions.gangs import gang
 
 # The limit is that of a hang: 30 s on an idle machine, four times that beside others.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 CPUS = 4.0
 QUICK = (Part.explicit, Part.generate)
 """A world takes long to make smaller."""

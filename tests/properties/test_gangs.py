@@ -16,7 +16,7 @@ from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.decisions.cluster import Cluster
 from support.decisions.gangs import gang
 
-pytestmark = pytest.mark.timeout(300)  # of a hang; 50 s on an idle machine, thrice that beside others
+pytestmark = pytest.mark.timeout(900)  # of a hang; 50 s on an idle machine, six times that beside much else
 
 JOBS = "abcdef"
 job_kinds = st.fixed_dictionaries(

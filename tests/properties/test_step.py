@@ -12,7 +12,7 @@ from specon_sidecar.classify import Category
 from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, rarely
 from support.decisions.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(300)  # of a hang; 40 s on an idle machine, thrice that beside others
+pytestmark = pytest.mark.timeout(900)  # of a hang; 40 s on an idle machine, eight times that beside much else
 
 JOBS = "abcde"
 job_kinds = st.tuples(
