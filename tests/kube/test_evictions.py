@@ -320,6 +320,32 @@ async def test_a_manager_that_stands_by_answers_too_and_its_wish_outlives_the_le
     assert stage.node_of(replica) != node
 
 
+async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
+    """An old one ends once a new one says that it is ready; somebody drains all the while."""
+    old = [await stage.manage_and_lead("first"), await stage.manage("second")]
+    (replica,) = await placed(stage, "StatefulSet")
+    stage.brake(replica, "Reserved")
+    name, answers = stage.pod_of(replica)["metadata"]["name"], []
+
+    async def evicts():
+        while True:
+            answers.append((await stage.evict(name))[0])
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as group:
+        drain = group.create_task(evicts())
+        for number, one in enumerate(old):
+            new = await stage.manage(f"new-{number}")
+            await stage.until(new.serves._is_ready, "it is ready")
+            await one.stop()
+        await stage.until(lambda: stage.leader in stage.managers[2:], "a new one leads")
+        drain.cancel()
+    assert set(answers) == {429}
+    await stage.release_all()
+    await stage.no_moves_but(1)
+    await stage.tidy()
+
+
 async def test_a_wish_that_cannot_be_written_puts_the_eviction_off_for_a_minute(stage, monkeypatch):
     """Nothing is lost by a moment of trouble, and nobody is kept by a longer one."""
     manager = await stage.manage_and_lead()
