@@ -346,6 +346,33 @@ async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
     await stage.tidy()
 
 
+async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(stage):
+    """A budget lets one leave after the other, and the leader ends meanwhile: nobody is refused by that."""
+    one_at_once = msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
+    decisions = msgspec.structs.replace(DECISIONS, budgets=one_at_once)
+    first = await stage.manage_and_lead("first", decisions)
+    replicas = await placed(stage, "StatefulSet", "Job")
+    names = [stage.pod_of(replica)["metadata"]["name"] for replica in replicas]
+    stage.brake(replicas[0], "Checkpointing")
+
+    def messages():
+        return [wish.get("status", {}).get("message", "") for wish in stage.wishes()]
+
+    await stage.evict(names[0])
+    await stage.until(lambda: stage.state(replicas[0]) == "Checkpointing", "the first one moves")
+    await stage.evict(names[1])
+    await stage.until(lambda: any(each.startswith("waits: ") for each in messages()), "the second one waits")
+    second = await stage.manage("second", decisions)
+    await first.stop()
+    await stage.until(second.has_taken_over, "the next one leads")
+    await asyncio.sleep(0.5)
+    assert (await stage.evict(names[1]))[0] == 429, messages()
+    await stage.release(replicas[0])
+    await stage.no_moves_but(2)
+    await stage.trains(*replicas)
+    await stage.tidy()
+
+
 async def test_a_wish_that_cannot_be_written_puts_the_eviction_off_for_a_minute(stage, monkeypatch):
     """Nothing is lost by a moment of trouble, and nobody is kept by a longer one."""
     manager = await stage.manage_and_lead()
