@@ -324,7 +324,7 @@ async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
     """An old one ends once a new one says that it is ready; somebody drains all the while."""
     old = [await stage.manage_and_lead("first"), await stage.manage("second")]
     (replica,) = await placed(stage, "StatefulSet")
-    stage.brake(replica, "Reserved")
+    stage.brake(replica, "Checkpointing")
     name, answers = stage.pod_of(replica)["metadata"]["name"], []
 
     async def evicts():
@@ -337,7 +337,7 @@ async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
         for number, one in enumerate(old):
             new = await stage.manage(f"new-{number}")
             await stage.until(new.serves._is_ready, "it is ready")
-            await one.stop()
+            await one.leave()
         await stage.until(lambda: stage.leader in stage.managers[2:], "a new one leads")
         drain.cancel()
     assert set(answers) == {429}
