@@ -330,9 +330,9 @@ async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
 
     async def evicts():
         while True:
-            for one in stage.managers:
-                if one.alive and one.serves._is_ready():
-                    verdicts.append((await one.serves._desk.answer(eviction)).verdict)
+            for one in [each for each in stage.managers if each.alive and each.serves._is_ready()]:
+                answer = await one.serves._desk.answer(eviction)
+                verdicts.append(answer.verdict)
             await asyncio.sleep(0.01)
 
     async with asyncio.TaskGroup() as group:

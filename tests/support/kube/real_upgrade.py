@@ -40,4 +40,5 @@ class UpgradedStage(RealStage):
 
     async def _leader(self) -> Sequence[tuple[str, int]]:
         holder = (await self.api.get(LEASES, "specon-manager", SYSTEM))["spec"]["holderIdentity"]
-        return [(each.host, each.reports_port) for each in self._started if holder.startswith(f"{each.identity}_")]
+        leaders = [each for each in self._started if holder.startswith(f"{each.identity}_")]
+        return [(each.host, each.reports_port) for each in leaders]
