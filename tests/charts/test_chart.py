@@ -10,7 +10,7 @@ import yaml
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
 from specon_manager.backends.kube.interception.webhook import eviction_webhook
-from specon_manager.cli.run import observe
+from specon_manager.cli.run import observe, serve
 from specon_manager.model.settings import Settings
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS, add_arguments, read_serve_settings
 from support.kube.permissions import permitted
@@ -85,6 +85,13 @@ def test_ports_that_are_named_are_there(objects, pod):
     listeners = ("listen", "reports-listen", "metrics-listen")
     assert [flags[name] for name in listeners] == ["0.0.0.0:8443", "0.0.0.0:9443", "0.0.0.0:8080"]
     assert sorted(ports.values()) == [8080, 8443, 9443]
+
+
+def test_a_pod_that_is_told_to_end_goes_on_for_as_long_as_it_is_asked(pod):
+    """Evictions that reach nobody pass; and what follows has its own time within the grace period."""
+    (container,) = pod["spec"]["containers"]
+    goes_on = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert 5 <= goes_on <= pod["spec"]["terminationGracePeriodSeconds"] - serve._END_SECONDS - 5
 
 
 def test_pods_are_as_restricted_as_they_can_be(pod):

@@ -320,6 +320,62 @@ async def test_a_manager_that_stands_by_answers_too_and_its_wish_outlives_the_le
     assert stage.node_of(replica) != node
 
 
+async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
+    """An old one ends once a new one says that it is ready; each is asked all the while that it is there."""
+    old = [await stage.manage_and_lead("first"), await stage.manage("second")]
+    (replica,) = await placed(stage, "StatefulSet")
+    stage.brake(replica, "Checkpointing")
+    eviction, verdicts = stage.eviction_of(replica), []
+    assert (await stage.evict(eviction.name))[0] == 429
+
+    async def evicts():
+        while True:
+            for one in [each for each in stage.managers if each.alive and each.serves._is_ready()]:
+                answer = await one.serves._desk.answer(eviction)
+                verdicts.append(answer.verdict)
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as group:
+        drain = group.create_task(evicts())
+        for number, one in enumerate(old):
+            new = await stage.manage(f"new-{number}")
+            await stage.until(new.serves._is_ready, "it is ready")
+            await one.leave()
+        await stage.until(lambda: stage.leader in stage.managers[2:], "a new one leads")
+        drain.cancel()
+    assert set(verdicts) == {"wait"}
+    await stage.release_all()
+    await stage.no_moves_but(1)
+    await stage.tidy()
+
+
+async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(stage):
+    """A budget lets one leave after the other, and the leader ends meanwhile: nobody is refused by that."""
+    one_at_once = msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
+    decisions = msgspec.structs.replace(DECISIONS, budgets=one_at_once)
+    first = await stage.manage_and_lead("first", decisions)
+    replicas = await placed(stage, "StatefulSet", "Job")
+    names = [stage.pod_of(replica)["metadata"]["name"] for replica in replicas]
+    stage.brake(replicas[0], "Checkpointing")
+
+    def messages():
+        return [wish.get("status", {}).get("message", "") for wish in stage.wishes()]
+
+    await stage.evict(names[0])
+    await stage.until(lambda: stage.state(replicas[0]) == "Checkpointing", "the first one moves")
+    await stage.evict(names[1])
+    await stage.until(lambda: any(each.startswith("waits: ") for each in messages()), "the second one waits")
+    second = await stage.manage("second", decisions)
+    await first.stop()
+    await stage.until(second.has_taken_over, "the next one leads")
+    await asyncio.sleep(0.5)
+    assert (await stage.evict(names[1]))[0] == 429, messages()
+    await stage.release(replicas[0])
+    await stage.no_moves_but(2)
+    await stage.trains(*replicas)
+    await stage.tidy()
+
+
 async def test_a_wish_that_cannot_be_written_puts_the_eviction_off_for_a_minute(stage, monkeypatch):
     """Nothing is lost by a moment of trouble, and nobody is kept by a longer one."""
     manager = await stage.manage_and_lead()

@@ -304,9 +304,13 @@ class ClusterManager:
         )
 
     def _is_ready(self) -> bool:
-        """Whether the webhook may be asked: it has its certificate and knows the pins."""
+        """Whether the webhook may be asked: it has its certificate, and knows the pins and what is evicted.
+
+        An update ends the old managers by that, and an eviction passes where nobody knows the pods yet.
+        """
         synced = self._migrations.synced.is_set() and self._pins.synced.is_set()
-        return self._certificate.loaded.is_set() and synced
+        evictions = self._desk is None or self._desk.ready
+        return self._certificate.loaded.is_set() and synced and evictions
 
     async def _know_pins(self) -> None:
         """Wait a moment for the pins: outside of a cluster nobody keeps questions from who is not ready."""

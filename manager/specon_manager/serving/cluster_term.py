@@ -243,9 +243,8 @@ class Term:
         await _await_begin(controller)
 
         def is_known(move: str) -> bool:
-            state = controller.state
-            under_way = move in state.transactions or move in state.requests
-            return under_way or any(each.id == move for each in state.history)
+            state = controller.state  # what waits there is this very request: an earlier leader read it
+            return move in state.transactions or any(each.id == move for each in state.history)
 
         await self._migrations.answer_requests(
             controller.post,

@@ -6,6 +6,7 @@ By hand: `SPECON_DRAINS=100 KUBEBUILDER_ASSETS=FOLDER pytest -s -p no:xdist FILE
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler. KUBECTL names a kubectl, else the path does.
 """
 
+import asyncio
 import os
 import shutil
 import time
@@ -16,6 +17,7 @@ from specon_manager.backends.kube.admission.webhook import WebhookSettings
 from support.kube import server
 from support.kube.autoscaler import scale_down
 from support.kube.real_stage import SYSTEM, RealStage
+from support.kube.real_upgrade import UpgradedStage
 
 EVICTIONS = int(os.environ.get("SPECON_DRAINS", "8"))
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
@@ -23,18 +25,28 @@ FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}
 pytestmark = pytest.mark.timeout(1800)
 
 
+async def kubectl(stage, *command):
+    """Run it as somebody who may do everything; return what it said."""
+    as_admin = (f"--kubeconfig={stage.config}", "--as=admin", "--as-group=system:masters")
+    code, said = await stage.run(KUBECTL, *as_admin, *command)
+    assert code == 0, said[-3000:]
+    return said
+
+
+async def drain(stage, node, *options):
+    return await kubectl(
+        stage, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s", *options
+    )
+
+
 async def drained(stage, node):
     """Drain a node and uncordon it; return how many pods it had, the seconds, and how often it waited."""
     began = time.monotonic()
     here = len(stage.on_node(node))
-    as_admin = (f"--kubeconfig={stage.config}", "--as=admin", "--as-group=system:masters")
-    code, said = await stage.run(
-        KUBECTL, *as_admin, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s"
-    )
+    said = await drain(stage, node)
     seconds = time.monotonic() - began
-    assert code == 0, said[-3000:]
     assert stage.on_node(node) == []
-    await stage.run(KUBECTL, *as_admin, "uncordon", node)
+    await kubectl(stage, "uncordon", node)
     return here, seconds, said.count("Eviction triggered evacuation")
 
 
@@ -98,6 +110,44 @@ async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
         await stage.eventually(trains_again, "all train again")
         plain = sum(stage.sidecars.lost.values()) - sum(before.values())
         print(f"without us: {number} pods in {seconds:.1f} s, {plain} steps lost")  # noqa: T201
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl: set KUBECTL")
+async def test_a_dry_run_of_kubectl_moves_nothing_and_two_drains_at_once_lose_nothing(tmp_path):
+    """Two persons drain one node at once and a third one another, all of them without a grace period."""
+    async with RealStage(tmp_path, programs()) as stage:
+        stage.sidecars.pauses, stage.sidecars.save_seconds = True, 2.0
+        replicas = await stage.train("train", 10)
+        one, two = sorted(stage.nodes, key=lambda name: -len(stage.on_node(name)))[:2]
+        assert "would be moved from a checkpoint first" in await drain(stage, one, "--dry-run=server")
+        assert await stage.wishes() == []
+        leavers = len(stage.on_node(one)) + len(stage.on_node(two))
+        hurried = ("--force", "--grace-period=0")
+        await asyncio.gather(*(drain(stage, node, *hurried) for node in (one, one, two)))
+        assert stage.on_node(one) == stage.on_node(two) == []
+        await until_all_moves_end(stage, replicas, leavers)
+        failed, moved, lost = await count_moves(stage, replicas, leavers)
+        assert (failed, moved, lost) == ([], leavers, {})
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl: set KUBECTL")
+async def test_kubectl_drains_from_checkpoints_while_the_managers_are_upgraded(tmp_path):
+    """The moves take longer than that: whoever is asked meanwhile tells to wait, and no step is lost."""
+    async with UpgradedStage(tmp_path, programs()) as stage:
+        stage.sidecars.pauses, stage.sidecars.save_seconds = True, 15.0
+        replicas = await stage.train("train", 10)
+        done = 0
+        for name in ("second", "third", "fourth"):
+            node = max(stage.nodes, key=lambda name: len(stage.on_node(name)))
+            draining = asyncio.create_task(drained(stage, node))
+            await stage.eventually(stage.wishes, "it is evicted")
+            await stage.upgrade(name)
+            number, seconds, told = await draining
+            print(f"{node}: {number} pods in {seconds:.1f} s, told {told} times to wait", flush=True)  # noqa: T201
+            done += number
+            await until_all_moves_end(stage, replicas, done)
+        failed, moved, lost = await count_moves(stage, replicas, done)
+        assert (failed, moved, lost) == ([], done, {})
 
 
 async def test_the_cluster_autoscaler_empties_nodes_from_checkpoints(tmp_path):

@@ -172,7 +172,8 @@ class ClusterStage:
         return known and any(one.alive and one.serves._is_ready() for one in self.managers)
 
     async def _any(self) -> Sequence[tuple[str, int]]:
-        return [("127.0.0.1", one.port) for one in self.managers if one.alive]
+        serving = sorted((one for one in self.managers if one.alive), key=lambda one: one.leaving)
+        return [("127.0.0.1", one.port) for one in serving]
 
     async def _passable(self, port: int) -> None:
         for one in self.managers:

@@ -134,24 +134,20 @@ class RealStage:
         """Return what the API server asks our manager about before it creates it."""
         return webhook_configuration(about, None)
 
+    async def _reached_at(self) -> tuple[str, str]:
+        """Return the addresses of the manager's webhook and of its reports."""
+        ports = self.manager.port, self.manager.reports_port
+        return f"https://127.0.0.1:{ports[0]}", f"https://127.0.0.1:{ports[1]}"
+
     async def _start_manager(self) -> None:
         self.manager = LiveManager("first", "127.0.0.1", self._folder)
-        url = f"https://127.0.0.1:{self.manager.port}"
-        about = WebhookSettings(name="specon", namespace=SYSTEM, service="specon", url=url)
+        self._urls = await self._reached_at()
+        about = WebhookSettings(name="specon", namespace=SYSTEM, service="specon", url=self._urls[0])
         await self.api.create(MUTATING_WEBHOOKS, self._reviewed(about))
         await self.intercept(about)
         config = self._folder / "config.yaml"
         config.write_text(yaml.safe_dump(self._decisions))
-        self.manager.start(
-            [
-                f"--config={config}",
-                f"--kubeconfig={self.config}",
-                f"--namespace={SYSTEM}",
-                f"--webhook-url={url}",
-                f"--reports-url=https://127.0.0.1:{self.manager.reports_port}",
-                f"--page-listen=127.0.0.1:{free_port()}",
-            ]
-        )
+        self._begin(self.manager)
         self._stack.callback(self.manager.stop)
         await self.eventually(self.manager.ready, "the manager is ready")
 
@@ -163,6 +159,19 @@ class RealStage:
 
         await self.eventually(leads, "it leads")
         await self.eventually(self._known, "its authorities are known")
+
+    def _begin(self, manager: LiveManager) -> None:
+        webhook, reports = self._urls
+        manager.start(
+            [
+                f"--config={self._folder / 'config.yaml'}",
+                f"--kubeconfig={self.config}",
+                f"--namespace={SYSTEM}",
+                f"--webhook-url={webhook}",
+                f"--reports-url={reports}",
+                f"--page-listen=127.0.0.1:{free_port()}",
+            ]
+        )
 
     def config_of(self, user: str) -> Path:
         """Return a kubeconfig by which a client of Go is this user, who may do everything."""

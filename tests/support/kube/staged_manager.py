@@ -28,6 +28,8 @@ SYSTEM = "specon"
 """The namespace of managers."""
 LEASE_SECONDS, RENEW_SECONDS = 12.0, 8.0
 _NO_ORDERS = re.compile(r"/trainingprogresses/|/events|reviews|/pods/[^/]+/status$")
+_ASKED_SECONDS = 1.0
+"""In place of the five seconds of the chart's `preStop`; an eviction is answered within 0.6 s."""
 _TIMES = {"lease_seconds": LEASE_SECONDS, "renew_seconds": RENEW_SECONDS, "retry_seconds": 0.3}
 
 
@@ -59,6 +61,8 @@ class Manager:
         self.reports_port, self.probe = free_port(), free_port()
         self._passable = asyncio.Event()
         self._passable.set()
+        self.leaving = False
+        """Whether a Service sends it no new connections any more."""
         self._frozen_at: float | None = None
         self._ahead = 0.0
         self._was_frozen = False
@@ -144,6 +148,12 @@ class Manager:
         closing = asyncio.ensure_future(self.api.close())
         self.task.cancel()
         await asyncio.gather(closing, self.task, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """End it in order as its pod is: asked no more, it goes on until what it was asked is answered."""
+        self.leaving = True
+        await asyncio.sleep(_ASKED_SECONDS)
+        await self.stop()
 
     async def stop(self) -> None:
         """End it in order; raises what broke it."""

@@ -106,8 +106,9 @@ class MigrationWatch:
 
         `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
         the history: an object that has the name of a former request is refused. One of a move that
-        `is_in_flight` is its record, which was deleted and is written again. What cannot be handed on is
-        answered in its status at once. Until cancelled.
+        `is_in_flight` is its record, which was deleted and is written again. What waited with an earlier
+        leader is handed on again. What cannot be handed on is answered in its status at once. Until
+        cancelled.
         """
         await self.synced.wait()
         self._looked_at.clear()

@@ -94,8 +94,8 @@ class Elector:
         self._noticed = noticed
         self._lease: Object | None = None
         """As last seen."""
-        self._seen_at = -math.inf
-        """Since when it has been as it is."""
+        self._seen_at = monotonic()
+        """Since when it has been as it is; before the first look: since this candidate is there."""
         self._own_term = ""
         """The acquireTime that this process wrote last."""
         self._held_until = -math.inf
@@ -107,8 +107,14 @@ class Elector:
         return self._monotonic() < self._held_until
 
     def is_led(self) -> bool:
-        """Whether somebody leads at this moment, this candidate or another, as far as is known."""
-        return self.holds() or self._monotonic() < self._free_at()
+        """Whether somebody leads, this candidate or another, or the next one is due; as far as is known.
+
+        Between two leaders nobody leads for a moment, and whoever asks then can wait for the next one.
+        """
+        spec = (self._lease or {}).get("spec") or {}
+        is_free = self._lease is not None and not spec.get("holderIdentity")
+        over_at = self._seen_at + (0.0 if is_free else self._lasts(spec))
+        return self.holds() or self._monotonic() < over_at + self._retry_seconds + 2 * self._call_seconds
 
     @property
     def holder(self) -> str:
@@ -201,9 +207,13 @@ class Elector:
             return -math.inf
         if holder == self._identity and self._own_term and spec.get("acquireTime") == self._own_term:
             return -math.inf  # this very process held it, and has ended what it did as the leader
+        return self._seen_at + self._lasts(spec)
+
+    def _lasts(self, spec: Object) -> float:
+        """Return for how many seconds a lease is its holder's that is not renewed."""
         wanted = spec.get("leaseDurationSeconds")
         others = min(float(wanted), _LONGEST_OTHER) if isinstance(wanted, int) else 0.0
-        return self._seen_at + max(self._lease_seconds, others)
+        return max(self._lease_seconds, others)
 
     async def _take(self, lease: Object | None) -> bool:
         sent = self._monotonic()

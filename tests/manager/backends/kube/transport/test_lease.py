@@ -141,6 +141,61 @@ def test_gives_the_lease_back_on_exit_and_the_standby_leads_within_one_look():
     run_virtually(scenario())
 
 
+def test_a_handover_counts_as_led_for_all_who_stand_by_and_for_the_leader_that_ends():
+    async def scenario():
+        leases = Leases()
+        candidates = [Candidate(Line(leases), name, seed=seed) for seed, name in enumerate("abc")]
+        tasks = [each.start() for each in candidates]
+        led = []
+
+        async def looks():
+            while True:
+                led.append([each.elector.is_led() for each in candidates])
+                await asyncio.sleep(0.01)
+
+        looking = asyncio.create_task(looks())
+        await asyncio.sleep(5)
+        (leader,) = [number for number, each in enumerate(candidates) if each.elector.leading]
+        candidates[leader].ending = 1.0
+        await stop(tasks[leader])
+        await asyncio.sleep(5)
+        assert sum(each.elector.holds() for each in candidates) == 1
+        assert all(all(each) for each in led)
+        await stop(looking, *tasks)
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize(("in_order", "seconds"), [(True, 7.0), (False, 19.0)])
+def test_where_no_other_leads_after_it_nothing_counts_as_led_for_long(in_order, seconds):
+    async def scenario():
+        leases, line = Leases(), Line(Leases())
+        leader, other = Candidate(Line(leases), "a"), Candidate(line, "b", seed=1)
+        line.leases = leases
+        one, two = leader.start(), other.start()
+        await asyncio.sleep(5.1)
+        if in_order:
+            await stop(one)
+        else:
+            leader.line.cut = [(virtual_now(), 1e9)]
+            one.cancel()
+        await asyncio.sleep(0 if in_order else 0.1)
+        # It never gets it: somebody who writes on the Lease all the time is in its way.
+        line.replace = refuse
+        led = [other.elector.is_led()]
+        for _ in range(300):
+            await asyncio.sleep(0.1)
+            led.append(other.elector.is_led())
+        assert led == sorted(led, reverse=True)
+        assert seconds - 2.5 <= 0.1 * sum(led) <= seconds + 2.5
+        await stop(one, two)
+
+    async def refuse(*_):
+        raise ApiError(409, "Conflict", "another version")
+
+    run_virtually(scenario())
+
+
 @given(delay=st.floats(0, 6), seed=st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
 def test_takes_over_from_a_leader_that_died_within_15_seconds_and_not_before_its_lease_is_over(delay, seed):
