@@ -196,13 +196,13 @@ class Controller:
                 self._note_failure(action, why)
 
     def _stood_still(self, longest: float) -> bool:
-        """Whether nobody watched for so long that deadlines may have passed: frozen, or without room to record."""
+        """Whether nobody watched for so long that deadlines may have passed."""
         now, before = self.clock.now(), self._watched_at
         self._watched_at = now
         return self._taken_over and now - before > longest + _STANDSTILL
 
     def _begin_again(self) -> list[Action]:
-        """Set deadlines again as a new manager does, and repeat its orders: what answers them waits unread."""
+        """Set deadlines again as a new manager does, and repeat its orders; their answers wait unread."""
         assert self._started is not None
         _log.warning("the manager stood still: deadlines that passed meanwhile begin again")
         return self._step(self._started)
