@@ -95,7 +95,7 @@ class CsvWithHeader(LineParser):
         return False
 
     def _take_header(self, text: str) -> None:
-        text = text.removeprefix("\ufeff")
+        text = text.removeprefix("\ufeff").lstrip("# ")
         if "pisode" in text:
             self.choice.count_episodes()
         for separator in _SEPARATORS:

@@ -293,7 +293,7 @@ class TriedFormat:
             self._line = line
         else:
             again = False
-        if not self.series.admit(sample, again=again):
+        if not self.series.admit(sample, again=again, stands_in=self.parser.choice.stands_in):
             return None
         if time is None or sample.time is not None:
             return sample

@@ -13,7 +13,7 @@ from specon_sidecar.formats import layout
 from specon_sidecar.formats.counters import counter_of
 from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
-from specon_sidecar.formats.metric_choice import BESIDE, MetricCandidate, MetricChoice
+from specon_sidecar.formats.metric_choice import BESIDE, SCORE, MetricCandidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
 from specon_sidecar.formats.number import NUMBER, to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
@@ -45,7 +45,7 @@ _PLACE: Final = re.compile(
     rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
-    rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
+    rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)\s?+/\s{0,8}+(\d{1,15}+)\s?+[\])])?+"
 )
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
@@ -68,6 +68,8 @@ _BATCH: Final = STEP_KEYS["batch"]
 _LENGTHS: Final = (b"batch", b"steps")
 # The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
 _SUMMARY: Final = b"_runtime'"
+# One key of a record over several lines: what else belongs to it, such as its place, stands on others.
+_MEMBER: Final = re.compile(rb'\s{1,100}+"[^"]{1,200}+": (?:"[^"]{0,100}+"|[\w.+-]{1,100}+),?+\s*+\Z')
 # A line of Darknet about one of its layers, many times an iteration.
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
@@ -169,7 +171,7 @@ class KeyValue(LineParser):
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
-        if not self.choice.may_count(lowered) or _SUMMARY in line or _OF_LAYER in line:
+        if not self.choice.may_count(lowered) or _is_of_another_kind(line):
             return None
         shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
@@ -213,7 +215,7 @@ class KeyValue(LineParser):
         """Return what of a line is read for pairs."""
         if b"pisode" in line or b"imestep" in line:
             self.choice.count_episodes()
-        if b"rr" in line and (b"poch" in line or b"POCH" in line):
+        if b"rr" in line and (b"poch" in line or b"POCH" in line or b"teration" in line):
             self.choice.count_epochs()
         shown = strip_terminal(line)
         if b"-ELBO" in line or b"-elbo" in line:
@@ -249,9 +251,13 @@ class KeyValue(LineParser):
     def _pairs(self, shown: bytes) -> tuple[list[tuple[MetricCandidate, float]], re.Pattern[bytes], bool]:
         """Return the pairs of a line, how they stand, and whether they stand in both ways."""
         found = pairs(self.choice, NAMED, shown)
-        if any(one.rank < BESIDE for one, _ in found):
+        best = min((one.rank for one, _ in found), default=BESIDE)
+        if best < SCORE or (best < BESIDE and b"oss " not in shown):
             return found, NAMED, False
         bare = [one for one in pairs(self.choice, BARE, shown) if _is_short(one[0].name)]
+        if best < BESIDE:  # `Epoch 1, loss 0.7, accuracy: 50%`
+            bare = [one for one in bare if one[0].rank < SCORE]
+            return (found + bare, BARE, True) if bare else (found, NAMED, False)
         return found + bare, BARE, bool(found)
 
     def _is_of_other_set(
@@ -304,6 +310,10 @@ class KeyValue(LineParser):
             return Layout(line, body, values, places, literal=keys, unless=PREFIX_EXPRESSION)
         except (ValueError, re.error):  # the metric is the step
             return None
+
+
+def _is_of_another_kind(line: bytes) -> bool:
+    return _SUMMARY in line or _OF_LAYER in line or (line[:1] in b" \t" and _MEMBER.match(line) is not None)
 
 
 def _is_short(name: str) -> bool:
