@@ -41,11 +41,13 @@ _PLACE: Final = re.compile(
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
     rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
+    # `Batch [0-240]`: those since the line before
+    rb"(?:(?<=\[)\d{1,9}+-(?=\d{1,9}+\]))?+"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
     rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
-    # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
-    rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)\s?+/\s{0,8}+(\d{1,15}+)\s?+[\])])?+"
+    # `Epoch 3 [100/600]` and `Epoch 3 | 100/600 |`: the batch stands behind the epoch, without a name
+    rb"(?:[\])]?+[ ,]{0,2}+[\[(|-]\s{0,8}+(\d{1,15}+)\s?+/\s{0,8}+(\d{1,15}+)\s?+[\])|-])?+"
 )
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
