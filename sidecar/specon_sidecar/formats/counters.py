@@ -159,7 +159,7 @@ def counter_beside(sample: Sample, line: bytes) -> Counted | None:
 
 
 def _has_grown(last: Counted, now: Counted) -> bool:
-    """Whether a counter went on. One beside an epoch may be of epochs, too, where it grows with them alone."""
+    """Whether a counter went on; what grows with the epochs beside it alone may count epochs, too."""
     if now.beside:
         return now.epoch == last.epoch and now.i > last.i
     return (now.epoch or 0, now.i) > (last.epoch or 0, last.i)

@@ -396,6 +396,8 @@ class TriedFormat:
             return False  # the steps of a table of anything go up and down
         if not self._places and self.format.needs_place:
             return self._finite >= ENOUGH_WITHOUT_PLACE
+        if self.parser.choice.is_bare_reward and not self._places and not (self._named or self._rises):
+            return False  # as scores
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
             if not self._places:

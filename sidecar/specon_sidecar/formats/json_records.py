@@ -1,8 +1,8 @@
 """Records of JSON with each key on a line of its own: a list in a file, or one printed after another.
 
-A record within another is read into it (`{"train": {"loss": 2.31}}` is `train/loss`); those of a list stand by
-themselves. Such files are written again as a whole, so their earlier records come again; `Format.rewritten`
-makes them count once.
+A record within another is read into it (`{"train": {"loss": 2.31}}` is `train/loss`); those of a list stand
+by themselves. Such files are written again as a whole, so their earlier records come again;
+`Format.rewritten` makes them count once.
 """
 
 import re

@@ -21,6 +21,7 @@ from specon_sidecar.formats.metric_names import (
     goal_of,
     is_last_resort,
     is_loss,
+    is_of_episodes,
     is_of_policy,
     is_part,
     is_plain_error,
@@ -150,6 +151,7 @@ class MetricChoice:
         self._chosen: MetricCandidate | None = None
         self._missed = 0
         self._missing: MetricCandidate | None = None
+        self._better: dict[str, int] = {}
         self._given_up: set[str] = set()
         self._measured: tuple[str, ...] | None = None
         self._sum = MetricCandidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
@@ -186,6 +188,12 @@ class MetricChoice:
     def is_score(self) -> bool:
         """Whether a score was chosen for want of a loss."""
         return self._chosen is not None and SCORE <= self._chosen.rank < _GIVEN_UP
+
+    @property
+    def is_bare_reward(self) -> bool:
+        """Whether a reward was chosen whose name says neither mean nor episode: that of anything."""
+        chosen = self._chosen
+        return chosen is not None and chosen.rank < 0 and not is_of_episodes(chosen.name)
 
     @property
     def is_error(self) -> bool:
@@ -301,6 +309,8 @@ class MetricChoice:
     def _holds(self, candidate: MetricCandidate, rank: int) -> bool:
         chosen = self._chosen
         if chosen is None or candidate.name == chosen.name or rank < 2 * chosen.rank:
+            if chosen is not None and candidate.name != chosen.name and self._is_passing(candidate):
+                return False
             self._missed = 0
             self._seen += 1
             if chosen is None or candidate.name != chosen.name:
@@ -318,6 +328,13 @@ class MetricChoice:
         self._choose(candidate)
         self._missed = 0
         return True
+
+    def _is_passing(self, candidate: MetricCandidate) -> bool:
+        """Whether a better name may be one that comes once: then a series of many values goes on."""
+        if self._seen < _BRIEF or len(self._better) >= _REMEMBERED:
+            return False
+        self._better[candidate.name] = self._better.get(candidate.name, 0) + 1
+        return self._better[candidate.name] < _FIRM
 
     def _choose(self, candidate: MetricCandidate) -> None:
         self._chosen, self._seen = candidate, 1

@@ -220,6 +220,11 @@ _SIDES: Final = (
         _BOTH,
     ),
     (
+        "two losses against each other (GAN)",
+        re.compile(r"(?:d|disc|discriminator)_adv(?:_loss)?|adv_(?:d|disc|discriminator)(?:_loss)?"),
+        re.compile(r"(?:f|g|gen|generator)_adv(?:_loss)?|adv_(?:f|g|gen|generator)(?:_loss)?"),
+    ),
+    (
         "losses of a policy and its critic (reinforcement learning)",
         re.compile(
             r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|(?:.*_)?loss_?(?:actor|policy|pi)"
@@ -318,6 +323,11 @@ def is_reward(name: str) -> bool:
     if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     return not _PLAIN_RETURNS.issuperset(_REWARDS.intersection(found)) or _OF_RETURNS.isdisjoint(found)
+
+
+def is_of_episodes(name: str) -> bool:
+    """Whether the name of a reward says that it is of an episode, or the mean of several."""
+    return not (_EPISODES | _MEANS | {"ep"}).isdisjoint(words(name))
 
 
 def is_return(name: str) -> bool:
