@@ -191,9 +191,11 @@ class MetricChoice:
 
     @property
     def is_bare_reward(self) -> bool:
-        """Whether a reward was chosen whose name says neither mean nor episode: that of anything."""
+        """Whether a reward of something was chosen, by its name neither of an episode nor the mean."""
         chosen = self._chosen
-        return chosen is not None and chosen.rank < 0 and not is_of_episodes(chosen.name)
+        if chosen is None or chosen.rank >= 0 or canonical(chosen.name) in _PLAIN_REWARDS:
+            return False
+        return not is_of_episodes(chosen.name)
 
     @property
     def is_error(self) -> bool:

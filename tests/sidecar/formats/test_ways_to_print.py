@@ -440,9 +440,10 @@ def test_better_name_that_passes_replaces_nothing():
 
 
 def test_rewards_without_a_place_must_rise():
-    """As scores must: else they are those of anything."""
+    """As scores must: else they are those of anything. A plain name is that of the training."""
+    assert len(read("".join(f"Reward: 0.{n * 7 % 10}\n" for n in range(300)))[1]) == 300
     assert read("".join(f"RND REWARD: 0.{n * 7 % 10}\n" for n in range(300)))[1] == []
-    assert read("".join(f"reward: {n}.5\n" for n in range(300)))[1][-1].name == "reward"
+    assert read("".join(f"RND REWARD: {n}.5\n" for n in range(300)))[1][-1].name == "RND REWARD"
 
 
 def test_adversarial_losses_are_refused():
