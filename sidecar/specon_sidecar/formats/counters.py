@@ -21,6 +21,7 @@ _GROWN: Final = 2
 # The same of a bare number that nothing else tells to be a counter: it must never fall either.
 _GROWN_BARE: Final = 5
 _KEPT: Final = 200
+_LATEST: Final = 10**9
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
     rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
@@ -56,7 +57,8 @@ _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\
 class Counted(msgspec.Struct, frozen=True, gc=False):
     """The state of a counter: `i` of `n`, or of nobody knows how many where `n` is 0.
 
-    With an `epoch` it counts within that epoch, of `epochs`. A `weak` one is a bare number.
+    With an `epoch` it counts within that epoch, of `epochs`; `beside` it where the epoch stands elsewhere.
+    A `weak` one is a bare number.
     """
 
     i: int
@@ -65,6 +67,7 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
     weak: bool = False
     epoch: int | None = None
     epochs: int = 0
+    beside: bool = False
 
 
 def counter_of(line: bytes) -> Counted | None:
@@ -116,7 +119,7 @@ class Counters:
         if self._refuted or (last is not None and _refutes(last, now)):
             self._refuted = True
             return sample
-        self._grown += last is not None and (now.epoch or 0, now.i) > (last.epoch or 0, last.i)
+        self._grown += last is not None and _has_grown(last, now)
         at = self._numbered_through(now)
         self._seen.append(at)
         wanted = _GROWN_BARE if now.weak else _GROWN
@@ -137,6 +140,29 @@ class Counters:
         else:
             step, total = self._epochs.through(now.epoch, now.epochs, now.i, now.n)
         return msgspec.structs.replace(now, i=now.i if step is None else step, n=total or 0)
+
+
+def counter_beside(sample: Sample, line: bytes) -> Counted | None:
+    """Return the counter at the head of a line of a known epoch, where it may be that of its batches."""
+    own = counter_of(line) if b"/" in line else None
+    if (
+        own is None
+        or own.epoch is not None
+        or own.of_epochs
+        or sample.epoch is None
+        or not 0 < own.i <= own.n
+    ):
+        return None
+    if not 0 <= sample.epoch < _LATEST or not sample.epoch.is_integer():
+        return None
+    return msgspec.structs.replace(own, epoch=int(sample.epoch), epochs=sample.total_epochs or 0, beside=True)
+
+
+def _has_grown(last: Counted, now: Counted) -> bool:
+    """Whether a counter went on; what grows with the epochs beside it alone may count epochs, too."""
+    if now.beside:
+        return now.epoch == last.epoch and now.i > last.i
+    return (now.epoch or 0, now.i) > (last.epoch or 0, last.i)
 
 
 def _refutes(last: Counted, now: Counted) -> bool:

@@ -53,6 +53,8 @@ class CsvWithHeader(LineParser):
         self._furthest: Sample | None = None
         self._header_again = False
         self._again = False
+        self._compared: list[int] = []
+        self._row: tuple[list[str], float] | None = None
         self._above: list[str] = []
         """Cells of the line before, within a frame: the first line of a header of two."""
 
@@ -71,12 +73,22 @@ class CsvWithHeader(LineParser):
                 if sample is not None and (_is_placed(sample) or all(map(_is_number, cells))):
                     if self._counts_rows and not _is_placed(sample) and not self.choice.is_score:
                         sample = msgspec.structs.replace(sample, step=to_step(cells[0]))
-                    return None if self._comes_again(sample) else sample
+                    return (
+                        None if self._is_one_of_others(sample, cells) or self._comes_again(sample) else sample
+                    )
         if self.choice.may_count(line.lower()) or line.startswith(b"r,l,t"):
             self._take_header(line.decode("utf-8", "replace"))
         elif line[:1] == b"|" and not columns:
             self._above = _cells(line.decode("utf-8", "replace"), _FRAME)
         return None
+
+    def _is_one_of_others(self, sample: Sample, cells: list[str]) -> bool:
+        """Whether a row is the end of one training among others: each fold with the same epoch."""
+        if not self._compared:
+            return False
+        before = self._row
+        self._row = [cells[at] for at in self._compared], _place(sample)
+        return before is not None and before[0] != self._row[0] and before[1] == self._row[1]
 
     def _comes_again(self, sample: Sample) -> bool:
         """Whether a row was given before: a file that was rewritten begins with the same row.
@@ -95,7 +107,7 @@ class CsvWithHeader(LineParser):
         return False
 
     def _take_header(self, text: str) -> None:
-        text = text.removeprefix("\ufeff")
+        text = text.removeprefix("\ufeff").lstrip("# ")
         if "pisode" in text:
             self.choice.count_episodes()
         for separator in _SEPARATORS:
@@ -122,6 +134,7 @@ class CsvWithHeader(LineParser):
                 self._header_again = bool(self._columns)
                 self._separator, self._columns, self._is_ended = separator, columns, is_ended
                 self._counts_rows = counts_rows
+                self._compared = [at for at, name in enumerate(columns) if name.casefold() in _COMPARED]
                 return
 
 

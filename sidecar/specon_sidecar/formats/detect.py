@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.formats.counters import Counted, Counters, EpochBar, counter_of, placed
+from specon_sidecar.formats.counters import Counted, Counters, EpochBar, counter_beside, counter_of, placed
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
@@ -236,7 +236,7 @@ class TriedFormat:
         self.series = Series(rewritten=format_.rewritten)
         self._around = around
         self._line: bytes = b""
-        self._bars, self._own = Counters(), Counters()
+        self._bars, self._own, self._batches = Counters(), Counters(), Counters()
         self._epoch_bar: EpochBar | None = EpochBar()
         self.samples: deque[tuple[int, Sample]] = deque(maxlen=HEAD)
         """The last samples, each with the number of its line."""
@@ -286,14 +286,14 @@ class TriedFormat:
             sample = around.complete(sample, line)
         if sample.step is None:
             sample = self._count_step(sample, line)
-            if self._own.again:
-                self._own.again = False
+            if self._own.again or self._batches.again:
+                self._own.again = self._batches.again = False
                 return None
             again = line == self._line
             self._line = line
         else:
             again = False
-        if not self.series.admit(sample, again=again):
+        if not self.series.admit(sample, again=again, stands_in=self.parser.choice.stands_in):
             return None
         if time is None or sample.time is not None:
             return sample
@@ -308,7 +308,8 @@ class TriedFormat:
                 if epochs is not None:
                     around.tell_epochs(epochs, f"the bar of {epochs} that goes with the epochs")
                     self._epoch_bar = None
-            return sample
+            batch = counter_beside(sample, line)
+            return sample if batch is None else self._batches.complete(sample, batch)
         own = counter_of(line)
         if own is not None and not (own.weak and self._may_be_list(sample)):
             return self._own.complete(sample, own)
@@ -345,8 +346,9 @@ class TriedFormat:
 
     def _keep(self, sample: Sample, number: int) -> None:
         last = self._last
-        if last is not None and last.name == sample.name and (self._bars.begun or self._own.begun):
-            self._place_earlier((self._bars if self._bars.begun else self._own).before())
+        begun = next((one for one in (self._bars, self._own, self._batches) if one.begun), None)
+        if last is not None and last.name == sample.name and begun is not None:
+            self._place_earlier(begun.before())
         elif last is not None and (
             last.name != sample.name
             or (last.step is None and sample.step is not None)
@@ -394,6 +396,8 @@ class TriedFormat:
             return False  # the steps of a table of anything go up and down
         if not self._places and self.format.needs_place:
             return self._finite >= ENOUGH_WITHOUT_PLACE
+        if self.parser.choice.is_bare_reward and not self._places and not (self._named or self._rises):
+            return False  # as scores
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
             if not self._places:

@@ -6,19 +6,16 @@ sign: `Epoch 3 loss=0.1`.
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
-from specon_sidecar.formats import layout
-from specon_sidecar.formats.counters import counter_of
 from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
-from specon_sidecar.formats.metric_choice import BESIDE, MetricCandidate, MetricChoice
+from specon_sidecar.formats.metric_choice import BESIDE, SCORE, MetricCandidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
-from specon_sidecar.formats.number import NUMBER, to_float, to_step
+from specon_sidecar.formats.named_places import place_spans, read_places
+from specon_sidecar.formats.number import NUMBER, to_float
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.places import Places
-from specon_sidecar.formats.position_keys import EPISODE, STEP_KEYS, Position, position_of
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, read_rank, strip, strip_terminal
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
@@ -30,23 +27,6 @@ from specon_sidecar.formats.wall_time import has_stamp
 _LETTER: Final = rb"\w./%@\x80-\xff-"
 _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
-_PLACE: Final = re.compile(
-    rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]?steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps?"
-    rb"|n(?:um)?_?updates|updates?|global_episode|n_iter"
-    rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
-    rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
-    rb"(?:[ _](?:num|number|no\.?|idx|out|n\.|n\xc2[\xba\xb0]|\xe2\x84\x96))?"
-    rb"|ep|episodes?|round)"
-    rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
-    # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
-    rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
-    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
-    rb"(?:\]?\s{0,4}+(?:/|of\s)\s{0,16}+\[?"
-    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
-    # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
-    rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
-)
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
     rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(?:\w{1,16}+-)?"
@@ -61,13 +41,10 @@ _SETS: Final = re.compile(
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
 _MOST_WORDS: Final = 3
-# The step before it is that of the training: `step 20/60000 (epoch 1/100)`.
-_BEHIND: Final = re.compile(rb"\((?i:epoch)\s?\d")
-_BATCH: Final = STEP_KEYS["batch"]
-# `[500/50000] loss 0.1 | batch 16` and `Episode 3 | steps 200` have their place elsewhere on the line.
-_LENGTHS: Final = (b"batch", b"steps")
 # The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
 _SUMMARY: Final = b"_runtime'"
+# One key of a record over several lines: what else belongs to it, such as its place, stands on others.
+_MEMBER: Final = re.compile(rb'\s{1,100}+"[^"]{1,200}+": (?:"[^"]{0,100}+"|[\w.+-]{1,100}+),?+\s*+\Z')
 # A line of Darknet about one of its layers, many times an iteration.
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
@@ -112,7 +89,6 @@ NAMED: Final = re.compile(
     + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
-_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?|idx|out|n\.|n[\xba\xb0]|\N{NUMERO SIGN}))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
 BARE: Final = re.compile(
@@ -169,7 +145,7 @@ class KeyValue(LineParser):
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
-        if not self.choice.may_count(lowered) or _SUMMARY in line or _OF_LAYER in line:
+        if not self.choice.may_count(lowered) or _is_of_another_kind(line):
             return None
         shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
@@ -213,7 +189,7 @@ class KeyValue(LineParser):
         """Return what of a line is read for pairs."""
         if b"pisode" in line or b"imestep" in line:
             self.choice.count_episodes()
-        if b"rr" in line and (b"poch" in line or b"POCH" in line):
+        if b"rr" in line and (b"poch" in line or b"POCH" in line or b"teration" in line):
             self.choice.count_epochs()
         shown = strip_terminal(line)
         if b"-ELBO" in line or b"-elbo" in line:
@@ -249,9 +225,13 @@ class KeyValue(LineParser):
     def _pairs(self, shown: bytes) -> tuple[list[tuple[MetricCandidate, float]], re.Pattern[bytes], bool]:
         """Return the pairs of a line, how they stand, and whether they stand in both ways."""
         found = pairs(self.choice, NAMED, shown)
-        if any(one.rank < BESIDE for one, _ in found):
+        best = min((one.rank for one, _ in found), default=BESIDE)
+        if best < SCORE or (best < BESIDE and b"oss " not in shown):
             return found, NAMED, False
         bare = [one for one in pairs(self.choice, BARE, shown) if _is_short(one[0].name)]
+        if best < BESIDE:  # `Epoch 1, loss 0.7, accuracy: 50%`
+            bare = [one for one in bare if one[0].rank < SCORE]
+            return (found + bare, BARE, True) if bare else (found, NAMED, False)
         return found + bare, BARE, bool(found)
 
     def _is_of_other_set(
@@ -296,7 +276,7 @@ class KeyValue(LineParser):
             if (candidate := self.choice.named(one[1])) is not None
             and (pair is NAMED or _is_short(candidate.name))
         ]
-        places = _place_spans(line, body)
+        places = place_spans(line, body)
         if places is None:
             return None
         keys = [one.span(1) for one in named]
@@ -304,6 +284,10 @@ class KeyValue(LineParser):
             return Layout(line, body, values, places, literal=keys, unless=PREFIX_EXPRESSION)
         except (ValueError, re.error):  # the metric is the step
             return None
+
+
+def _is_of_another_kind(line: bytes) -> bool:
+    return _SUMMARY in line or _OF_LAYER in line or (line[:1] in b" \t" and _MEMBER.match(line) is not None)
 
 
 def _is_short(name: str) -> bool:
@@ -327,93 +311,3 @@ def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tu
             if value is not None:
                 found.append((candidate, value))
     return found
-
-
-# The pattern above knows a handful of keys, in any mixture of cases.
-@lru_cache(maxsize=256)
-def _position(key: bytes) -> tuple[Position, int] | None:
-    if key.lower() == b"train":  # `[Train 10/1882]`
-        return Position.STEP, STEP_KEYS["it"]
-    return position_of(_NUMBERED.sub("", key.decode("utf-8", "replace")))
-
-
-def read_places(
-    text: bytes,
-) -> tuple[int | None, int, int | None, float | None, int | None, int | None]:
-    """Return step, the rank of its name, its total, epoch, its total, and the named total of steps."""
-    step: int | None = None
-    step_rank = 0
-    epoch: float | None = None
-    epochs: int | None = None
-    total: int | None = None
-    of_step: int | None = None
-    named = b""
-    for key, number, of, batch, of_batch in _PLACE.findall(text):
-        position = _position(key)
-        if position is None:
-            continue
-        kind, rank = position
-        if batch and kind is Position.EPOCH and step is None:
-            step, step_rank, of_step = to_step(batch), _BATCH, to_step(of_batch)
-        if kind is Position.STEP:
-            counted = to_step(number)
-            if counted is not None and (step is None or rank < step_rank):
-                step, step_rank, named = counted, rank, key
-                of_step = to_step(of) if of else None
-        elif kind is Position.EPOCH and epoch is None:
-            epoch, epochs = to_float(number), to_step(of) if of else None
-        elif kind is Position.TOTAL_STEPS:
-            total = to_step(number)
-    if epochs is not None and of_step is not None and _BEHIND.search(text):
-        epochs = None
-    if of_step is None and named.lower() in _LENGTHS:
-        step, step_rank, of_step = _place_beside_length(step, step_rank, text)
-    return step, step_rank, of_step, epoch, epochs, total
-
-
-def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple[int | None, int, int | None]:
-    """Return the step and its total: those of the episode, or none where a counter at the head says it."""
-    for key, number, of, _, _ in _PLACE.findall(text):
-        if _position(key) == (Position.STEP, EPISODE):
-            return to_step(number), EPISODE, to_step(of) if of else None
-    counted = counter_of(text)
-    return (step, step_rank, None) if counted is None or counted.weak else (None, 0, None)
-
-
-def _may_be_length(line: bytes, body: int) -> bool:
-    """Whether one of the places may say how long an episode or how large a batch is."""
-    return any(found[1].lower() in _LENGTHS for found in _PLACE.finditer(line[body:]))
-
-
-def _span(found: re.Match[bytes], group: int, body: int) -> layout.Span:
-    return found.start(group) + body, found.end(group) + body
-
-
-def _place_spans(line: bytes, body: int) -> layout.PlaceSpans | None:
-    """Return where `_named_places` takes its numbers from; None where that depends on what they are."""
-    step: layout.Span | None = None
-    of_step: layout.Span | None = None
-    epoch: layout.Span | None = None
-    epochs: layout.Span | None = None
-    total: layout.Span | None = None
-    step_rank = 0
-    for found in _PLACE.finditer(line[body:]):
-        position = _position(found[1])
-        if position is None:
-            continue
-        kind, rank = position
-        if (kind is not Position.EPOCH and not found[2].isdigit()) or not (found[3] or b"0").isdigit():
-            return None  # 12.0 is a step, 12.5 is none
-        if found[4] is not None and kind is Position.EPOCH and step is None:
-            step, step_rank, of_step = _span(found, 4, body), _BATCH, _span(found, 5, body)
-        number = _span(found, 2, body)
-        of = None if found[3] is None else _span(found, 3, body)
-        if kind is Position.STEP and (step is None or rank < step_rank):
-            step, step_rank, of_step = number, rank, of
-        elif kind is Position.EPOCH and epoch is None:
-            epoch, epochs = number, of
-        elif kind is Position.TOTAL_STEPS:
-            total = number
-    if (of_step is None and _may_be_length(line, body)) or _BEHIND.search(line, body):
-        return None
-    return layout.PlaceSpans(step, step_rank, of_step, epoch, epochs, total)

@@ -21,6 +21,7 @@ from specon_sidecar.formats.metric_names import (
     goal_of,
     is_last_resort,
     is_loss,
+    is_of_episodes,
     is_of_policy,
     is_part,
     is_plain_error,
@@ -49,7 +50,8 @@ _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewa
 # A metric followed instead of a score, whenever it comes, and without "loss" in its name.
 _BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
 _FEWEST_PARTS: Final = 2
-_SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
+SCORE: Final = 200
+"""Rank of the best score: behind all losses; one of validation stands behind one of training."""
 _LAST_RESORT: Final = 300
 _VALIDATION: Final = 400  # a loss of validation, where there is nothing else
 # A name that was given up ranks behind all that were not.
@@ -148,6 +150,8 @@ class MetricChoice:
         self._known: dict[bytes | str, MetricCandidate | None] = {}
         self._chosen: MetricCandidate | None = None
         self._missed = 0
+        self._missing: MetricCandidate | None = None
+        self._better: dict[str, int] = {}
         self._given_up: set[str] = set()
         self._measured: tuple[str, ...] | None = None
         self._sum = MetricCandidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
@@ -183,12 +187,26 @@ class MetricChoice:
     @property
     def is_score(self) -> bool:
         """Whether a score was chosen for want of a loss."""
-        return self._chosen is not None and _SCORE <= self._chosen.rank < _GIVEN_UP
+        return self._chosen is not None and SCORE <= self._chosen.rank < _GIVEN_UP
+
+    @property
+    def is_bare_reward(self) -> bool:
+        """Whether a reward of something was chosen, by its name neither of an episode nor the mean."""
+        chosen = self._chosen
+        if chosen is None or chosen.rank >= 0 or canonical(chosen.name) in _PLAIN_REWARDS:
+            return False
+        return not is_of_episodes(chosen.name)
 
     @property
     def is_error(self) -> bool:
         """Whether an error or a perplexity was chosen for want of a loss and a score."""
         return self._chosen is not None and _LAST_RESORT <= self._chosen.rank < _GIVEN_UP
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the followed name is one in place of a better one that is printed no more."""
+        missing, chosen = self._missing, self._chosen
+        return missing is not None and chosen is not None and chosen.rank > missing.rank
 
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
@@ -270,7 +288,7 @@ class MetricChoice:
 
     def _may_be_sum(self, chosen: MetricCandidate, found: list[tuple[MetricCandidate, float]]) -> bool:
         """Whether the sum of a line's parts may be followed: not where the loss is one of other lines."""
-        if not self._sum.rank < chosen.rank < _SCORE or self._seen < _FIRM:
+        if not self._sum.rank < chosen.rank < SCORE or self._seen < _FIRM:
             return chosen.rank >= self._sum.rank
         return any(candidate.name == chosen.name for candidate, _ in found)
 
@@ -293,6 +311,8 @@ class MetricChoice:
     def _holds(self, candidate: MetricCandidate, rank: int) -> bool:
         chosen = self._chosen
         if chosen is None or candidate.name == chosen.name or rank < 2 * chosen.rank:
+            if chosen is not None and candidate.name != chosen.name and self._is_passing(candidate):
+                return False
             self._missed = 0
             self._seen += 1
             if chosen is None or candidate.name != chosen.name:
@@ -305,9 +325,18 @@ class MetricChoice:
             return False
         if len(self._given_up) < _REMEMBERED:
             self._given_up.add(chosen.name)
+        if self._missing is None and self._seen >= _FIRM:
+            self._missing = chosen
         self._choose(candidate)
         self._missed = 0
         return True
+
+    def _is_passing(self, candidate: MetricCandidate) -> bool:
+        """Whether a better name may be one that comes once: then a series of many values goes on."""
+        if self._seen < _BRIEF or len(self._better) >= _REMEMBERED:
+            return False
+        self._better[candidate.name] = self._better.get(candidate.name, 0) + 1
+        return self._better[candidate.name] < _FIRM
 
     def _choose(self, candidate: MetricCandidate) -> None:
         self._chosen, self._seen = candidate, 1
@@ -368,7 +397,7 @@ class MetricChoice:
             return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else plain)
         score = score_rank(name)
         if score is not None:
-            return _SCORE + score
+            return SCORE + score
         if not self._last_resorts:
             return None
         if canonical(name) == TOTAL_OF_PARTS:

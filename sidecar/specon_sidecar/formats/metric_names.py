@@ -76,7 +76,21 @@ _WHOLE: Final = frozenset(
 _SCORES: Final = frozenset(
     {
         *("accuracy", "acc", "auc", "auroc", "bleu", "dice", "iou", "miou", "ndcg", "psnr", "ssim", "rouge"),
-        *("f1", "reward", "rew", "rewards", "uas", "las", "mrr", "hits", "recall", "precision", "miou"),
+        *(
+            "f1",
+            "fscore",
+            "fmeasure",
+            "reward",
+            "rew",
+            "rewards",
+            "uas",
+            "las",
+            "mrr",
+            "hits",
+            "recall",
+            "precision",
+            "miou",
+        ),
     },
 )
 _MORE_IS_BETTER: Final = _SCORES | {
@@ -169,7 +183,19 @@ _OBJECTIVE: Final = re.compile(r"(?:train(?:ing)?[ _/])?objective(?:[ _]function
 # Byte strings: the lower-cased form of each name of a score contains one of them.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
-    *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
+    *(
+        b"map",
+        b"f1",
+        b"fscore",
+        b"fmeasure",
+        b"rew",
+        b"uas",
+        b"las",
+        b"mrr",
+        b"hits",
+        b"recall",
+        b"precision",
+    ),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
     *(b"elbo", b"objective"),
@@ -192,6 +218,11 @@ _SIDES: Final = (
             r"|(?:d|dis|disc|discriminator)_(?:and_)?(?:g|gen|generator)_loss(?:es)?"
         ),
         _BOTH,
+    ),
+    (
+        "two losses against each other (GAN)",
+        re.compile(r"(?:d|disc|discriminator)_adv(?:_loss)?|adv_(?:d|disc|discriminator)(?:_loss)?"),
+        re.compile(r"(?:f|g|gen|generator)_adv(?:_loss)?|adv_(?:f|g|gen|generator)(?:_loss)?"),
     ),
     (
         "losses of a policy and its critic (reinforcement learning)",
@@ -268,13 +299,18 @@ def find_whole_loss(names: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+# Each is had for the price of the other: `fscore` beside the two is what is followed.
+_HALVES: Final = frozenset({"precision", "recall"})
+
+
 def score_rank(name: str) -> int | None:
-    """Return 0 for a score of training, 1 for one of validation, None for anything else."""
+    """Return 0 for a score of training, 1 for one of validation, 2 and 3 for a half of one, else None."""
     found = words(name)
     # `map` is a word of many logs, `mAP` is not.
     if ("mAP" not in name and _SCORES.isdisjoint(found)) or not NO_LOSS.isdisjoint(found):
         return None
-    return 0 if VALIDATION.isdisjoint(found) else 1
+    half = _SCORES.intersection(found) <= _HALVES and "mAP" not in name
+    return (0 if VALIDATION.isdisjoint(found) else 1) + 2 * half
 
 
 def is_reward(name: str) -> bool:
@@ -287,6 +323,11 @@ def is_reward(name: str) -> bool:
     if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     return not _PLAIN_RETURNS.issuperset(_REWARDS.intersection(found)) or _OF_RETURNS.isdisjoint(found)
+
+
+def is_of_episodes(name: str) -> bool:
+    """Whether the name of a reward says that it is of an episode, or the mean of several."""
+    return not (_EPISODES | _MEANS | {"ep"}).isdisjoint(words(name))
 
 
 def is_return(name: str) -> bool:

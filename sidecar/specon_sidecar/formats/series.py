@@ -23,6 +23,7 @@ class Series:
       places nothing, and the summaries are the series.
     - A step of fewer than those of its epoch (`88/88` behind `614/614`): an evaluation.
     - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
+    - A sample whose name stands in for another at the same epoch, once there were several: a test afterwards.
     - With `rewritten`, a step that is not beyond the furthest one: the file was rewritten.
     """
 
@@ -30,6 +31,7 @@ class Series:
         self._rewritten = rewritten
         self._furthest = -1
         self._last: Sample | None = None
+        self._began: float | None = None
         self._placed = 0
         self._count = 0
         self._missed = 0
@@ -41,9 +43,15 @@ class Series:
         self.restarts = 0
         """How often the step went back."""
 
-    def admit(self, sample: Sample, *, again: bool = False) -> bool:
-        """Whether this sample belongs to the series; `again`: its line is the same as the one before."""
+    def admit(self, sample: Sample, *, again: bool = False, stands_in: bool = False) -> bool:
+        """Whether this sample belongs to the series.
+
+        `again`: its line is the same as the one before. `stands_in`: its name is followed because the one
+        before is printed no more.
+        """
         step, last = sample.step, self._last
+        if stands_in and last is not None and last.name != sample.name and self._is_after(last, sample):
+            return False
         if not self._has_enough_place(sample, last):
             return False
         if last is not None and last.name == sample.name:
@@ -55,6 +63,8 @@ class Series:
             if step <= self._furthest:
                 return False
             self._furthest = step
+        if last is None:
+            self._began = sample.epoch
         self._last = sample
         return True
 
@@ -73,6 +83,10 @@ class Series:
             return []
         doubted, self._doubted = self._doubted, []
         return doubted
+
+    def _is_after(self, last: Sample, sample: Sample) -> bool:
+        """Whether a sample of another name is of what follows the training: the last epoch stays."""
+        return sample.step is None and sample.epoch is not None and sample.epoch == last.epoch != self._began
 
     def _has_enough_place(self, sample: Sample, last: Sample | None) -> bool:
         """Whether a sample says where it stands as well as others of its log do."""

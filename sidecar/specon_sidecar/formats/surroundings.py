@@ -88,11 +88,12 @@ _COUNTS: Final = (
     "end_ep",
 )
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
-# `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
+# `Epoch 3/40`, `=== Epoch [3/40] ===`, `Epoch: [3 | 40]`, `Starting epoch 3`,
+# `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
     rb"[^\w]{0,120}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+){0,2}+"
     rb"(?i:epoch)[\"']?\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
-    rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
+    rb"(?:\s{0,4}+(?:/|of|out of|\|(?=\s\d{1,9}+\]))\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
     rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"

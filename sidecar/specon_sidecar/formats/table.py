@@ -13,6 +13,7 @@ from specon_sidecar.formats.families import FAMILIES
 from specon_sidecar.formats.family_parser import FamilyParser
 from specon_sidecar.formats.framed_records import FramedRecords
 from specon_sidecar.formats.json_lines import JsonLines
+from specon_sidecar.formats.json_records import JsonRecords
 from specon_sidecar.formats.key_value import KeyValue
 from specon_sidecar.formats.mlflow import MlflowMetric
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
@@ -50,6 +51,14 @@ _FORMATS: Final = (
         weight=3,
         rewritten=True,
         writers="transformers Trainer, in each checkpoint",
+    ),
+    Format(
+        "json-records",
+        "records of JSON with each key on a line of its own",
+        JsonRecords,
+        needs_place=True,
+        rewritten=True,
+        writers="Chainer's `LogReport`, and scripts that write their history with `json.dump(..., indent=4)`",
     ),
     Format(
         "mlflow",

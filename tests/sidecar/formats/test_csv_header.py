@@ -93,3 +93,13 @@ def test_table_that_compares_is_no_log():
     assert [parser.parse(line) for line in (b",fold,loss", b"0,1,0.5", b"1,2,0.4")] == [None, None, None]
     parser = CsvWithHeader(FormatOptions())
     assert [parser.parse(line) is not None for line in (b"model,step,loss", b"1,1,0.5")] == [False, True]
+
+
+def test_folds_at_the_same_epoch_are_results():
+    """A row of each fold, all of the last epoch, is no curve; the epochs of each fold are."""
+    parser = CsvWithHeader(FormatOptions())
+    parser.parse(b"fold,epoch,loss")
+    assert [parser.parse(b"%d,200,0.5" % n) is not None for n in range(4)] == [True, False, False, False]
+    parser = CsvWithHeader(FormatOptions())
+    parser.parse(b"fold,epoch,loss")
+    assert all(parser.parse(b"%d,%d,0.5" % (fold, n)) for fold in (1, 2) for n in range(3))

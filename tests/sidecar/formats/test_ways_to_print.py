@@ -27,6 +27,12 @@ def place(sample):
     ("form", "last"),
     [
         ("Cost after iteration {m}: {v}\n", ("Cost", 1400, None, None, None)),
+        ("Train | Epoch {n} | 143/573 | 1.3 it/sec | Loss {v}\n", ("Loss", 7592, 14, None, None)),
+        ("Train Epoch: 1 [{m} / 2000] loss = {v}\n", ("loss", 1400, 1, None, None)),
+        ("Epoch[3] Batch [0-{m}]\tSpeed: 25.0 samples/sec\tLoss={v}\n", ("Loss", 1400, 3, None, None)),
+        ("iteration:3 step:{n}/29, NER loss:{v}\n", ("NER loss", 14, 3, 29, None)),
+        ("Iteration: {m}\tError: {v}\n", ("Error", 1400, None, None, None)),
+        ("Epoch {n}, loss {v}, train accuracy: 5{n}.2%\n", ("loss", None, 14, None, None)),
         ("Cost after epoch {n}: {v}\n", ("Cost", None, 14, None, None)),
         ("Training loss after epoch {n} is {v}\n", ("Training loss", None, 14, None, None)),
         ("Training loss (for one batch) at step {m}: {v}\n", ("Training loss", 1400, None, None, None)),
@@ -402,3 +408,68 @@ def test_losses_of_a_policy_are_not_summed():
     reader, samples = read(repeat("[{m}] train/loss/policy -0.1{n} / train/loss/value {v}\n", 20))
     assert not samples
     assert "reinforcement" in reader.unclassifiable
+
+
+def test_steps_of_an_iteration():
+    """`iteration` counts as an epoch where the steps of each begin anew."""
+    text = "".join(
+        f"iteration:{n} step:{i}/29, NER loss:{30 - n - i / 29}\n" for n in (1, 2, 3) for i in (10, 20)
+    )
+    assert place(read(text)[1][-1]) == ("NER loss", 78, 3, None, None)
+
+
+def test_counter_below_the_heading_of_an_epoch():
+    """`(21/62)` counts the batches of an epoch that stands above; what grows with epochs alone does not."""
+    text = "".join(
+        f"Epoch: [{n} | 600]\n"
+        + "".join(f"({i}/62) Batch: 2.7s | Loss: {3 - n / 9 - i / 99}\n" for i in (1, 21, 41))
+        for n in range(1, 5)
+    )
+    assert place(read(text)[1][-1]) == ("Loss", 3 * 62 + 41, 4, 37200, 600)
+    text = "".join(f"Epoch {n}\n({n}/62) Batch: 2.7s | Loss: {3 - n / 9}\n" for n in range(1, 15))
+    assert place(read(text)[1][-1])[1:3] == (None, 14)
+
+
+def test_better_name_that_passes_replaces_nothing():
+    """A name of one line within a series of many is no better one; one that stays is."""
+    series = "".join(f"Epoch {n}\tmean_loss: {3 - n / 40}\n" for n in range(40))
+    at = series.index("Epoch 30")
+    assert {one.name for one in read(series[:at] + "Iter 0 | loss: 1.4\n" + series[at:])[1]} == {"mean_loss"}
+    better = "".join(f"Epoch {n}\tloss: {3 - n / 40}\n" for n in range(40, 50))
+    assert read(series + better)[1][-1].name == "loss"
+
+
+def test_rewards_without_a_place_must_rise():
+    """As scores must: else they are those of anything. A plain name is that of the training."""
+    assert len(read("".join(f"Reward: 0.{n * 7 % 10}\n" for n in range(300)))[1]) == 300
+    assert read("".join(f"RND REWARD: 0.{n * 7 % 10}\n" for n in range(300)))[1] == []
+    assert read("".join(f"RND REWARD: {n}.5\n" for n in range(300)))[1][-1].name == "RND REWARD"
+
+
+def test_adversarial_losses_are_refused():
+    """Those of two sides, by whatever letters."""
+    text = "".join(
+        f"[iter {n}] d_adv_loss: 0.{n}  f_cyc_loss: 3.{n}  f_adv_loss: 2.{n}\n" for n in range(10, 40)
+    )
+    reader, samples = read(text)
+    assert samples == []
+    assert "GAN" in reader.unclassifiable
+
+
+def test_results_of_a_document_are_no_log():
+    """Members of a JSON document are read together or not at all."""
+    text = "{\n" + "".join(f'  "run{n}": {{\n    "mean_reward": {n}.5\n  }},\n' for n in range(20)) + "}\n"
+    assert read(text)[1] == []
+
+
+def test_record_within_a_record():
+    """The inner one is named by its key; a list of them is a series."""
+    inner = '    {{\n      "train": {{\n        "loss": {v}\n      }},\n      "epoch": {n}\n    }},\n'
+    samples = read('{\n  "history": [\n' + repeat(inner) + "  ]\n}\n")[1]
+    assert (len(samples), *place(samples[-1])) == (14, "train/loss", None, 14, None, None)
+
+
+def test_halves_of_a_score_stand_behind_it():
+    """Precision grows at the price of recall."""
+    text = "".join(f"epoch {n} precision: 0.{50 + n}, recall: 0.4, fscore: 0.{30 + n}\n" for n in range(20))
+    assert read(text)[1][-1].name == "fscore"
