@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.base import Backend, NotLeadingError, Order, is_stale
@@ -52,7 +53,7 @@ _BRIEF: Final = 0.01
 _ROOM_SECONDS: Final = 1.0  # between two looks whether there is room again
 _RECORD_SECONDS: Final = 20.0  # that somebody who asks waits for an answer
 _STANDSTILL: Final = 10.0
-"""Seconds between two turns, beside the wait for events, from which on nobody watched deadlines."""
+"""Seconds by which a wait for events may be too long, until nobody watched deadlines meanwhile."""
 
 
 class Stepped(Struct, frozen=True, kw_only=True):
@@ -102,9 +103,7 @@ class Controller:
         self._ticked = float("-inf")
         self._tick_due = False
         self._rests_until = 0.0
-        self._started: ManagerStarted | None = None
-        self._watched_at = float("inf")
-        """When the loop last began a turn."""
+        self._name = ""
         self._taken_over = False
         """Until then the state is that of an earlier manager: nothing is overdue, and no policy is asked."""
         self._deposed: NotLeadingError | None = None
@@ -140,8 +139,8 @@ class Controller:
         """
         try:
             await self._backend.begin(self.state, self.post)
-            self._started = ManagerStarted(name, settings)
-            self.post(self._started)
+            self._name = name
+            self.post(ManagerStarted(name, settings))
             while True:
                 await self._turn()
                 self.ready = True
@@ -159,13 +158,15 @@ class Controller:
         longest = self.state.settings.tick
         if self._tick_due:
             longest = min(longest, max(0.0, self._rests_until - time.perf_counter()))
+        waits_since = self.clock.now()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(longest):
                 await self._woken.wait()
+        stood_still = self.clock.now() - waits_since > longest + _STANDSTILL
         self._woken.clear()
         if self._deposed is not None:
             raise self._deposed
-        actions = self._begin_again() if self._stood_still(longest) else []
+        actions = self._begin_again() if stood_still and self._taken_over else []
         self._tick_due = self._tick_due or not self._events
         ends = time.perf_counter() + _TURN_SECONDS
         for _ in range(min(len(self._events), _BATCH)):
@@ -195,17 +196,12 @@ class Controller:
             else:
                 self._note_failure(action, why)
 
-    def _stood_still(self, longest: float) -> bool:
-        """Whether nobody watched for so long that deadlines may have passed."""
-        now, before = self.clock.now(), self._watched_at
-        self._watched_at = now
-        return self._taken_over and now - before > longest + _STANDSTILL
-
     def _begin_again(self) -> list[Action]:
         """Set deadlines again as a new manager does, and repeat its orders; their answers wait unread."""
-        assert self._started is not None
         _log.warning("the manager stood still: deadlines that passed meanwhile begin again")
-        return self._step(self._started)
+        # Without queues: those that were observed since the begin stay.
+        settings = msgspec.structs.replace(self.state.settings, queues=())
+        return self._step(ManagerStarted(self._name, settings))
 
     async def _commit(self, actions: Sequence[Action]) -> Mapping[str, str]:
         """Return once the handled events are on record; tell those who wait for it."""

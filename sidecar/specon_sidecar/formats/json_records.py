@@ -1,8 +1,8 @@
-"""Records of JSON with each key on a line of its own: a list in a file, or one printed after another.
+"""A list of records of JSON with each key on a line of its own, as `json.dump(..., indent=4)` writes it.
 
 A record within another is read into it (`{"train": {"loss": 2.31}}` is `train/loss`); those of a list stand
 by themselves. Such files are written again as a whole, so their earlier records come again;
-`Format.rewritten` makes them count once.
+`Format.rewritten` makes them count once. Records that are printed one after another are no list.
 """
 
 import re
@@ -15,9 +15,31 @@ from specon_sidecar.formats.sample import Sample
 
 _KEY: Final = re.compile(rb'\s*"([\w./ -]{1,200})": (?:"([^"]{0,100})"|([\w.+-]{1,100})),?\s*$')
 _INNER: Final = re.compile(rb'\s*"([\w./ -]{1,200})": \{\s*$')
+_ENDS: Final = (b"[", b"{")
 _LONGEST_RECORD: Final = 1000
 _DEEPEST: Final = 8
 _OPENINGS: Final = (b"{", b"[{", b"}, {", b"},{")
+_LIST: Final = re.compile(rb'\s*(?:"[\w./ -]{1,200}": )?\[\{?\s*$')
+
+
+class JsonList:
+    """Tells whether lines are those of a list with a record or a value on each."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def has(self, line: bytes) -> bool:
+        """Take note of the next line; return whether it is within a list."""
+        if self._depth and line.lstrip()[:1] == b"]":
+            self._depth -= 1
+        elif line.rstrip()[-1:] in _ENDS and _LIST.match(line) is not None:
+            self._depth += 1
+        return self._depth > 0
+
+
+def is_member(line: bytes) -> bool:
+    """Whether a line is one key of a record, with its value."""
+    return _KEY.match(line) is not None
 
 
 class _Open:
@@ -33,24 +55,32 @@ class _Open:
 
 
 class JsonRecords(LineParser):
-    """Parser of records over several lines."""
+    """Parser of a list of records."""
 
-    woken_by: tuple[bytes, ...] = _OPENINGS[:2]
+    woken_by: tuple[bytes, ...] = (b"[",)
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)
         self.records = RecordReader(self.choice)
         """What reads a record once it is whole."""
         self._open: list[_Open] = []
-        self._has_begun = False
+        self._list, self._is_inside = JsonList(), False
 
     @property
     def is_awake(self) -> bool:
-        """Whether a record has begun."""
-        return self._has_begun
+        """Whether lines are those of a list."""
+        return self._is_inside
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of the record that this line ends."""
+        self._is_inside = self._list.has(line)
+        if not self._is_inside:
+            self._open.clear()
+            return None
+        return self._read(line)
+
+    def _read(self, line: bytes) -> Sample | None:
+        """Return the sample of the record of the list that this line ends."""
         found = _KEY.match(line) if self._open else None
         if found is not None:
             self._open[-1].add(
@@ -68,7 +98,6 @@ class JsonRecords(LineParser):
         return sample
 
     def _begin(self, name: str | None) -> None:
-        self._has_begun = True
         if len(self._open) >= _DEEPEST:
             self._open.clear()  # no document: the braces of a program
         self._open.append(_Open(name))

@@ -8,6 +8,7 @@ sign: `Epoch 3 loss=0.1`.
 import re
 from typing import Final
 
+from specon_sidecar.formats.json_records import JsonList, is_member
 from specon_sidecar.formats.languages import translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, SCORE, MetricCandidate, MetricChoice
@@ -43,8 +44,6 @@ _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}
 _MOST_WORDS: Final = 3
 # The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
 _SUMMARY: Final = b"_runtime'"
-# One key of a record over several lines: what else belongs to it, such as its place, stands on others.
-_MEMBER: Final = re.compile(rb'\s{1,100}+"[^"]{1,200}+": (?:"[^"]{0,100}+"|[\w.+-]{1,100}+),?+\s*+\Z')
 # A line of Darknet about one of its layers, many times an iteration.
 _OF_LAYER: Final = b" Avg (IOU: "
 # `Cost after iteration 100: 0.69`, `Minibatch loss at step 0: 17.6`: the place stands within the pair.
@@ -117,12 +116,15 @@ class KeyValue(LineParser):
         self._places = Places()
         self._ranks = Ranks()
         self._layouts = Layouts()
+        self._list = JsonList()
+        """What its members say is read with their places, which stand on other lines."""
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this line."""
+        within = self._list.has(line)
         known = self._layouts.read(line)
         if known is None:
-            return self._parse(line)
+            return None if within and is_member(line) else self._parse(line)
         found = known[0]
         if len(found) == 1 and self.choice.goes_on(found[0][0]):
             name, value = found[0][0].name, found[0][1]
@@ -287,7 +289,7 @@ class KeyValue(LineParser):
 
 
 def _is_of_another_kind(line: bytes) -> bool:
-    return _SUMMARY in line or _OF_LAYER in line or (line[:1] in b" \t" and _MEMBER.match(line) is not None)
+    return _SUMMARY in line or _OF_LAYER in line
 
 
 def _is_short(name: str) -> bool:

@@ -54,7 +54,7 @@ _FORMATS: Final = (
     ),
     Format(
         "json-records",
-        "records of JSON with each key on a line of its own",
+        "a list of records of JSON with each key on a line of its own",
         JsonRecords,
         needs_place=True,
         rewritten=True,

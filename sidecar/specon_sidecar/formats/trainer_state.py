@@ -38,4 +38,4 @@ class TrainerState(JsonRecords):
         if line.lstrip()[:1] == b"]":
             self._inside = False
             return None
-        return super().parse(line)
+        return self._read(line)

@@ -456,10 +456,14 @@ def test_adversarial_losses_are_refused():
     assert "GAN" in reader.unclassifiable
 
 
-def test_results_of_a_document_are_no_log():
-    """Members of a JSON document are read together or not at all."""
-    text = "{\n" + "".join(f'  "run{n}": {{\n    "mean_reward": {n}.5\n  }},\n' for n in range(20)) + "}\n"
-    assert read(text)[1] == []
+def test_printed_records_of_json_are_no_list():
+    """They are read as before, key by key, behind whatever stands before the brace; a restart is seen."""
+    record = '{{\n    "epoch": {n},\n    "loss": {v}\n}}\n'
+    for before in ("", "INFO:root:", "Epoch {n}: ", "metrics = "):
+        samples = read(repeat(before + record))[1]
+        assert len(samples) >= 13
+    text = "".join(f'{{\n  "step": {n},\n  "loss": {9 / n}\n}}\n' for n in (*range(1, 300), *range(100, 400)))
+    assert len(read(text)[1]) > 500
 
 
 def test_record_within_a_record():
