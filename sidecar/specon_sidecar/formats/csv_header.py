@@ -24,6 +24,7 @@ _SEPARATORS: Final = (",", ";", "\t", "|")
 _ROW_NUMBER: Final = ("", "Unnamed: 0")
 # A table with one of these, and no step, compares models.
 _COMPARED: Final = frozenset({"fold", "run", "trial", "seed", "model", "name", "id", "method", "split"})
+_MOST_COMPARED: Final = 1000
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(
@@ -54,7 +55,11 @@ class CsvWithHeader(LineParser):
         self._header_again = False
         self._again = False
         self._compared: list[int] = []
-        self._row: tuple[list[str], float] | None = None
+        self._row: tuple[tuple[str, ...], float] | None = None
+        self._keys: set[tuple[str, ...]] = set()
+        """What was compared so far."""
+        self._each_once = False
+        """Whether that differs from row to row, and so compares nothing."""
         self._above: list[str] = []
         """Cells of the line before, within a frame: the first line of a header of two."""
 
@@ -84,11 +89,16 @@ class CsvWithHeader(LineParser):
 
     def _is_one_of_others(self, sample: Sample, cells: list[str]) -> bool:
         """Whether a row is the end of one training among others: each fold with the same epoch."""
-        if not self._compared:
+        if not self._compared or self._each_once:
             return False
-        before = self._row
-        self._row = [cells[at] for at in self._compared], _place(sample)
-        return before is not None and before[0] != self._row[0] and before[1] == self._row[1]
+        before, key = self._row, tuple(cells[at] for at in self._compared)
+        self._row = key, _place(sample)
+        if before is not None and before[1] != self._row[1] and key not in self._keys:
+            self._each_once = True  # a number of each row, say
+            return False
+        if len(self._keys) < _MOST_COMPARED:
+            self._keys.add(key)
+        return before is not None and before[0] != key and before[1] == self._row[1]
 
     def _comes_again(self, sample: Sample) -> bool:
         """Whether a row was given before: a file that was rewritten begins with the same row.

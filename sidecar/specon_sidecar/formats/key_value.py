@@ -228,13 +228,21 @@ class KeyValue(LineParser):
         """Return the pairs of a line, how they stand, and whether they stand in both ways."""
         found = pairs(self.choice, NAMED, shown)
         best = min((one.rank for one, _ in found), default=BESIDE)
-        if best < SCORE or (best < BESIDE and b"oss " not in shown):
+        if best < SCORE or (best < BESIDE and not self._begins_with_loss(shown)):
             return found, NAMED, False
         bare = [one for one in pairs(self.choice, BARE, shown) if _is_short(one[0].name)]
         if best < BESIDE:  # `Epoch 1, loss 0.7, accuracy: 50%`
             bare = [one for one in bare if one[0].rank < SCORE]
             return (found + bare, BARE, True) if bare else (found, NAMED, False)
         return found + bare, BARE, bool(found)
+
+    def _begins_with_loss(self, shown: bytes) -> bool:
+        """Whether a loss without a sign stands before the first pair; behind a score it belongs to it."""
+        at = shown.find(b"oss ")
+        if at < 0:
+            return False
+        first = next((one for one in NAMED.finditer(shown) if self.choice.named(one[1]) is not None), None)
+        return first is not None and at < first.start()
 
     def _is_of_other_set(
         self, text: bytes, found: list[tuple[MetricCandidate, float]], pair: re.Pattern[bytes]

@@ -17,6 +17,7 @@ from specon_manager.model.actions import (
     WithdrawRequest,
 )
 from specon_manager.model.cluster import JobSpec, Phase
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
 from specon_manager.runtime.journal import first_difference, recover
@@ -426,13 +427,18 @@ async def test_after_a_long_tick_the_next_one_waits_four_times_as_long(manager):
 
 async def test_deadlines_that_passed_while_the_manager_was_frozen_begin_again(manager_of):
     """What answers a request in time lies unread at its sockets then."""
-    state = cluster_of({"node-0": "c", "node-1": ""}, settings=Settings(policy="fifo", tick=1.0))
+    given, observed = (Queue(name="team", quota=Resources(cpu=cpu)) for cpu in (64, 4))
+    settings = Settings(policy="fifo", tick=1.0, queues=(given,))
+    state = cluster_of({"node-0": "c", "node-1": ""}, settings=settings)
     frozen = []
     async with manager_of(state.settings, state) as manager:
         manager.controller.clock._monotonic = lambda: time.monotonic() + sum(frozen)
         asked = ev.MoveRequested(id="m", replica=replica_of("c0"), target="node-1", reason="test")
+        manager.controller.post(ev.QueuesObserved(queues=(observed,)))
         manager.controller.post(asked)
         await manager.until(lambda state: "m" in state.transactions and state.transactions["m"].request)
+        while not manager.controller._woken._waiters:
+            await asyncio.sleep(0)
         deadline = manager.controller.state.transactions["m"].deadline
         frozen.append(deadline + 1 - manager.controller.clock.now())
         manager.controller.post(ev.Tick())
@@ -440,3 +446,21 @@ async def test_deadlines_that_passed_while_the_manager_was_frozen_begin_again(ma
             lambda _: isinstance((last := manager.steps[-1]).event, ev.Tick) and last.now > deadline
         )
         assert manager.controller.state.transactions["m"].deadline > deadline
+        assert manager.controller.state.queues == {"team": observed}
+
+
+async def test_a_slow_record_is_no_standstill(manager_of):
+    """Else each deadline that is set again would have to be written, which takes as long again."""
+    async with manager_of(Settings(policy="fifo", tick=0.01)) as manager:
+        slow = []
+        manager.controller.clock._monotonic = lambda: time.monotonic() + sum(slow)
+        commit = manager.controller._memory.commit
+
+        async def write(state, *, acting):
+            slow.append(12.0)
+            return await commit(state, acting=acting)
+
+        manager.controller._memory.commit = write
+        seen = len(_ticks(manager))
+        await manager.until(lambda _: len(_ticks(manager)) >= seen + 3)
+        assert sum(isinstance(stepped.event, ev.ManagerStarted) for stepped in manager.steps) == 1

@@ -103,3 +103,12 @@ def test_folds_at_the_same_epoch_are_results():
     parser = CsvWithHeader(FormatOptions())
     parser.parse(b"fold,epoch,loss")
     assert all(parser.parse(b"%d,%d,0.5" % (fold, n)) for fold in (1, 2) for n in range(3))
+
+
+def test_rows_that_are_numbered_are_one_training():
+    """What differs from row to row compares nothing; folds come again."""
+    rows = [(epoch, 5 * epoch + n) for epoch in range(10) for n in range(5)]
+    numbered = [b"%d,%d,%.3f" % (at, epoch, 9 / (at + 1)) for epoch, at in rows]
+    folds = [b"%d,%d,%.3f" % (at % 5, epoch, 9 / (at + 1)) for epoch, at in rows]
+    assert len(read(b"id,epoch,loss", *numbered)) == 46
+    assert len(read(b"fold,epoch,loss", *folds)) == 10

@@ -456,6 +456,18 @@ def test_adversarial_losses_are_refused():
     assert "GAN" in reader.unclassifiable
 
 
+def test_a_loss_behind_a_score_belongs_to_it():
+    """Before it a loss without a sign is what trains."""
+    for form in (
+        "Epoch {n}: accuracy: 0.{n}, early stopping loss 3\n",
+        "epoch {n} acc: 0.{n} (previous loss 5.0)\n",
+    ):
+        text = "".join(form.format(n=n) for n in range(10, 40))
+        assert read(text)[1][-1].name.startswith("acc")
+    text = "".join(f"Epoch {n}, loss 0.{90 - n}, accuracy: {n}%\n" for n in range(10, 40))
+    assert read(text)[1][-1].name == "loss"
+
+
 def test_printed_records_of_json_are_no_list():
     """They are read as before, key by key, behind whatever stands before the brace; a restart is seen."""
     record = '{{\n    "epoch": {n},\n    "loss": {v}\n}}\n'
