@@ -434,10 +434,11 @@ async def test_deadlines_that_passed_while_the_manager_was_frozen_begin_again(ma
     async with manager_of(state.settings, state) as manager:
         manager.controller.clock._monotonic = lambda: time.monotonic() + sum(frozen)
         asked = ev.MoveRequested(id="m", replica=replica_of("c0"), target="node-1", reason="test")
+        await manager.until(lambda _: manager.controller._taken_over)
         manager.controller.post(ev.QueuesObserved(queues=(observed,)))
         manager.controller.post(asked)
         await manager.until(lambda state: "m" in state.transactions and state.transactions["m"].request)
-        while not manager.controller._woken._waiters:
+        while not manager.controller._woken._waiters:  # noqa: ASYNC110  (nobody says that it waits)
             await asyncio.sleep(0)
         deadline = manager.controller.state.transactions["m"].deadline
         frozen.append(deadline + 1 - manager.controller.clock.now())
