@@ -121,10 +121,9 @@ class KeyValue(LineParser):
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this line."""
-        within = self._list.has(line)
         known = self._layouts.read(line)
         if known is None:
-            return None if within and is_member(line) else self._parse(line)
+            return self._parse(line)
         found = known[0]
         if len(found) == 1 and self.choice.goes_on(found[0][0]):
             name, value = found[0][0].name, found[0][1]
@@ -142,12 +141,13 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
+        is_apart = self._list.has(line) and is_member(line)
         printed = translate(line)
         if printed.startswith(_TUPLE) or _PAIRS in printed:
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
-        if not self.choice.may_count(lowered) or _is_of_another_kind(line):
+        if is_apart or not self.choice.may_count(lowered) or _is_of_another_kind(line):
             return None
         shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
@@ -272,6 +272,7 @@ class KeyValue(LineParser):
             needle not in lowered
             or any(one in b"0123456789" for one in needle)
             or strip_terminal(line) is not line
+            or is_member(line)  # within a list it is read otherwise
             or not may_have_layout(line, body)
             or _OTHER_SET_LATER.match(line, body)
             or PREFIX.match(line, body)
