@@ -6,7 +6,7 @@ from specon_manager.model.transactions import FINAL_STATES
 from support.local.outages import outages
 from support.local.stage import Stage
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_no_outage_costs_more_steps_than_the_age_of_a_checkpoint(stage: Stage):
