@@ -147,7 +147,7 @@ class KeyValue(LineParser):
             printed = printed.replace(b"', ", b": ")
         line = name_summed_total(printed) if self._sums else printed
         lowered = line.lower()
-        if is_apart or not self.choice.may_count(lowered) or _is_of_another_kind(line):
+        if is_apart or not self.choice.may_count(lowered) or _SUMMARY in line or _OF_LAYER in line:
             return None
         shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
@@ -295,10 +295,6 @@ class KeyValue(LineParser):
             return Layout(line, body, values, places, literal=keys, unless=PREFIX_EXPRESSION)
         except (ValueError, re.error):  # the metric is the step
             return None
-
-
-def _is_of_another_kind(line: bytes) -> bool:
-    return _SUMMARY in line or _OF_LAYER in line
 
 
 def _is_short(name: str) -> bool:

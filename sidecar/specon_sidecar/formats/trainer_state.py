@@ -37,5 +37,6 @@ class TrainerState(JsonRecords):
             return None
         if line.lstrip()[:1] == b"]":
             self._inside = False
+            self._open.clear()
             return None
         return self._read(line)
