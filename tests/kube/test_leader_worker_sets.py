@@ -195,18 +195,18 @@ async def test_a_group_whose_target_is_lost_is_back_whole(stage):
 async def test_somebody_who_raises_the_number_of_groups_in_mid_move_has_his_way(stage, groups):
     """An autoscaler by the scale subresource, or its user: the group is not ended again, and trains."""
     await stage.manage_and_lead()
+    ended = stage.told_to_end()
     await _stands(stage, "Evicting")
+    former = {*_uids(stage).values()}
     await stage.until(lambda: (_groups(stage), bool(_mark(stage))) == (0, True), "it is told to leave")
     await stage.patch_owner(LEAD, {"spec": {"replicas": groups}})
-    former = {*_uids(stage).values()}
-    ended = stage.told_to_end()
     await _goes_on(stage)
     await stage.ended(LEAD)
     assert (stage.state(LEAD), stage.move(LEAD)["message"]) == ("RolledBack", RESUMED), stage.tale()
     await stage.tidy()
     await stage.trains(*RANKS)
     assert (_groups(stage), _mark(stage)) == (groups, None)
-    assert sorted(ended) == ["group-0-1", "group-0-2", "group-0-3"], "the former workers, each once"
+    assert sorted(ended) == ["group-0", "group-0-1", "group-0-2", "group-0-3"], "the former pods, each once"
     assert not former & {*_uids(stage).values()}
 
 
