@@ -49,9 +49,9 @@ _NO_OTHER_NODE: Final = frozenset({Refusal.NO_ROOM, Refusal.NOT_ELIGIBLE, Refusa
 def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
     """Begin the move, let it wait, or close it at once with the objection as its note.
 
-    The same request again is ignored, and so is any under the id of a move that has begun. In place of one
-    that still waits another may come under its id: nothing was done for it yet, and who asks anew while nobody
-    leads has no other way to change his mind.
+    The same request again is ignored, and so is any under the id of a move that has begun. Another
+    request takes the place of one that still waits: nothing was done for that yet, and its object may have been
+    made again while nobody led.
     """
     former = state.requests.get(event.id)
     if former is None and is_known(state, event.id):
