@@ -50,7 +50,7 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
     """Begin the move, let it wait, or close it at once with the objection as its note.
 
     The same request again is ignored, and so is any under the id of a move that has begun. Another
-    request takes the place of one that still waits: nothing was done for that yet, and its object may have been
+    request replaces one that still waits: nothing was done for that yet, and its object may have been
     made again while nobody led.
     """
     former = state.requests.get(event.id)
