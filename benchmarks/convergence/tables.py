@@ -7,6 +7,7 @@ from typing import Final
 
 from curves import Run
 from evaluation import INTERVALS, calibration, evaluate, remaining
+from schedules import WORLDS, compare
 from scores import DELTAS, score
 from truth import Kind, truth
 
@@ -46,6 +47,14 @@ def tables(runs: Sequence[Run]) -> Iterator[str]:
                 )
     yield from _calibration(runs)
     yield from _remaining(runs)
+    yield from _schedules(runs)
+
+
+def _schedules(runs: Sequence[Run]) -> Iterator[str]:
+    yield from ("", f"### Order of twelve jobs on two processors, mean of {WORLDS} worlds", "")
+    yield from ("| order | time to 98 % of the gain | completion | worst job |", "|---|---|---|---|")
+    for name, converged, completed, worst in compare(runs):
+        yield f"| {name} | {converged:+.1%} | {completed:+.1%} | {worst:+.0%} |"
 
 
 def _calibration(runs: Sequence[Run]) -> Iterator[str]:

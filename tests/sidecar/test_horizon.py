@@ -263,7 +263,7 @@ def test_no_share_beyond_the_whole_is_a_figure():
     assert all(figure <= 100 for figure in figures)
 
 
-@pytest.mark.parametrize("rate", [4.0, 8.0, 16.0])
+@pytest.mark.parametrize("rate", [3.0, 4.0, 8.0])
 def test_the_time_until_it_has_converged_is_that_of_an_exponential_curve(rate):
     """Of the whole run's gain 2 % are left at ln(50) / rate of it, as long as the end is far below."""
     done = 0.2
@@ -272,6 +272,25 @@ def test_the_time_until_it_has_converged_is_that_of_an_exponential_curve(rate):
     end = math.exp(-rate)
     truth = -math.log(end + 0.02 * (1 - end)) / rate
     assert view.until_converged == pytest.approx((truth - done) / (1 - done), abs=0.06)
+
+
+@pytest.mark.parametrize("done", [0.1, 0.2])
+def test_a_curve_that_has_hardly_converged_gains_for_half_as_long_again(done):
+    """Its first gains were large, and many small ones follow: the way down of most real losses."""
+    values = [1 / (1 + k / 3) ** 0.5 for k in range(1000)]
+    view = outlook(values[: int(1000 * done)], done)
+    assert view.confidence(0.02) < 0.5
+    assert view.until_converged >= 0.5 * done / (1 - done)
+
+
+def test_only_what_has_probably_converged_has_no_gain_to_come():
+    """An estimate of no time left beside a small probability is no verdict: it would rank a job as one."""
+    values = [math.exp(-16 * k / 1000) for k in range(1000)]
+    for number in range(100, 1000, 20):
+        view = outlook(values[:number], number / 1000)
+        least = min(1.0, 0.5 * number / (1000 - number))
+        assert view.confidence(0.02) >= 0.5 or view.until_converged > 0.999 * least
+    assert view.until_converged == 0.0
 
 
 def test_a_straight_line_converges_at_its_end_and_a_flat_one_has():

@@ -33,6 +33,8 @@ _SLOWING: Final = 0.6  # gain of a stretch, relative to the one of the same leng
 _CAME: Final = 0.44
 _SPREAD: Final = 0.8
 _FAR: Final = 0.15  # more uncertainty for each doubling of the stretch ahead beyond the one looked back on
+_LIKELY: Final = 0.5  # who has converged with less probability than this still has a stretch ahead...
+_SOONEST: Final = 0.5  # ...of so many lengths of the history
 _STEADY: Final = 0.999  # gains of two stretches are never taken to fade by less than this factor...
 _FADED: Final = 1e-3  # ...or by more than this one
 _FLOOR: Final = 0.005  # shares below are not told apart
@@ -128,6 +130,8 @@ def outlook(values: Sequence[float], done: float | None, limit: float = 0.02) ->
         share = min(max(0.0, _CAME * (expected + _FLOOR) - _FLOOR), _MOST)
         spread += _FAR * max(0.0, math.log2(max(ahead, 1e-9) / _LONGEST_LOOK))
         until = None if done is None else _until_converged(best, ahead, limit)
+        if until is not None and ahead > 0 and _within(limit, share, spread) < _LIKELY:
+            until = min(1.0, max(until, _SOONEST / ahead))
     return Outlook(
         first=best[0],
         best=best[-1],
