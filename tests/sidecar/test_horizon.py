@@ -275,12 +275,12 @@ def test_the_time_until_it_has_converged_is_that_of_an_exponential_curve(rate):
 
 
 @pytest.mark.parametrize("done", [0.1, 0.2])
-def test_a_curve_that_has_hardly_converged_gains_for_half_as_long_again(done):
+def test_a_curve_that_has_hardly_converged_gains_for_as_long_again(done):
     """Its first gains were large, and many small ones follow: the way down of most real losses."""
     values = [1 / (1 + k / 3) ** 0.5 for k in range(1000)]
     view = outlook(values[: int(1000 * done)], done)
-    assert view.confidence(0.02) < 0.5
-    assert view.until_converged >= 0.5 * done / (1 - done)
+    assert view.confidence(0.02) < 0.4
+    assert view.until_converged >= 0.999 * done / (1 - done)
 
 
 def test_only_what_has_probably_converged_has_no_gain_to_come():
@@ -288,15 +288,15 @@ def test_only_what_has_probably_converged_has_no_gain_to_come():
     values = [math.exp(-16 * k / 1000) for k in range(1000)]
     for number in range(100, 1000, 20):
         view = outlook(values[:number], number / 1000)
-        least = min(1.0, 0.5 * number / (1000 - number))
-        assert view.confidence(0.02) >= 0.5 or view.until_converged > 0.999 * least
+        least = min(1.0, number / (1000 - number))
+        assert view.confidence(0.02) >= 0.4 or view.until_converged > 0.999 * least
     assert view.until_converged == 0.0
 
 
 def test_a_straight_line_converges_at_its_end_and_a_flat_one_has():
     """A line that falls as fast as ever gains until 98 % of its way; without a total nothing is said."""
     falling_on = [1.0 - k / 200 for k in range(100)]
-    assert outlook(falling_on, 0.5).until_converged == pytest.approx(0.96, abs=0.03)
+    assert outlook(falling_on, 0.5).until_converged == pytest.approx(0.98, abs=0.03)
     flat = [math.exp(-k / 5) for k in range(200)]
     assert outlook(flat, 0.5).until_converged == 0.0
     assert outlook(falling_on, None).until_converged is None
