@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from fakekube.kinds import NODES, PDBS
+from fakekube.kinds import MIGRATIONS, NODES, PDBS
 from specon_manager.backends.kube.interception.eviction import answer_eviction
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
 from specon_manager.cli.act.drain_plan import judge_moves
@@ -373,6 +373,35 @@ async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(sta
     await stage.release(replicas[0])
     await stage.no_moves_but(2)
     await stage.trains(*replicas)
+    await stage.tidy()
+
+
+async def test_a_migration_made_again_while_nobody_leads_moves_to_its_new_target(stage):
+    """It waited under the leader that ended: the next one has read both, and moves to the node named last."""
+    one_at_once = msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
+    decisions = msgspec.structs.replace(DECISIONS, budgets=one_at_once)
+    first = await stage.manage_and_lead("first", decisions)
+    busy, waiting = await placed(stage, "StatefulSet", "Job")
+    stage.brake(busy, "Checkpointing")
+    await stage.ask(busy)
+    await stage.until(lambda: stage.state(busy) == "Checkpointing", "the first one moves")
+    former, new, *_ = (node for node in stage.nodes if node != stage.node_of(waiting))
+    name = await stage.ask(waiting, target=former)
+    key = "training", name
+
+    def message():
+        return (stage.cluster.store.get(MIGRATIONS, key) or {}).get("status", {}).get("message", "")
+
+    await stage.until(lambda: message().startswith("waits: "), "the second one waits")
+    await first.stop()
+    await stage.cluster.machinery.delete(MIGRATIONS, key)
+    await stage.ask(waiting, target=new, name=name)
+    second = await stage.manage("second", decisions)
+    await stage.until(second.has_taken_over, "the next one leads")
+    await stage.release(busy)
+    await stage.ended(busy, waiting)
+    await stage.trains(busy, waiting)
+    assert stage.node_of(waiting) == new, stage.tale()
     await stage.tidy()
 
 
