@@ -49,12 +49,10 @@ _NO_OTHER_NODE: Final = frozenset({Refusal.NO_ROOM, Refusal.NOT_ELIGIBLE, Refusa
 def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
     """Begin the move, let it wait, or close it at once with the objection as its note.
 
-    The same request again is ignored, and so is any under the id of a move that has begun. Another
-    request replaces one that still waits: nothing was done for that yet, and its object may have been
-    made again while nobody led.
+    The same request again is ignored; another one under an id that is in use is refused by the caller, who
+    finds that id in the state with another replica.
     """
-    former = state.requests.get(event.id)
-    if former is None and is_known(state, event.id):
+    if is_known(state, event.id):
         return state, []
     request = Request(
         id=event.id,
@@ -66,12 +64,6 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         reason=event.reason or "it was asked for",
         at=now,
     )
-    if former is not None:
-        if _asks_for(former) == _asks_for(request):
-            return state, []
-        state = msgspec.structs.replace(
-            state, requests={name: each for name, each in state.requests.items() if each is not former}
-        )
     if len(event.id) > _LONGEST_ID:
         return record_refusal(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
     if len(state.requests) >= _MOST:
@@ -143,15 +135,13 @@ def _same_request(state: State, request: Request) -> Request | None:
 
     A request to leave a node is answered on its own: it is made for the node, not for the replica.
     """
+
+    def wanted(one: Request) -> tuple[object, ...]:
+        return one.replica, one.target, one.job, one.targets, one.leave
+
     if request.leave:
         return None
-    asked = _asks_for(request)
-    return next((each for each in state.requests.values() if _asks_for(each) == asked), None)
-
-
-def _asks_for(one: Request) -> tuple[object, ...]:
-    """Return the move that a request asks for, whatever it is called and whyever."""
-    return one.replica, one.target, one.job, one.targets, one.leave
+    return next((each for each in state.requests.values() if wanted(each) == wanted(request)), None)
 
 
 def _try(state: State, request: Request, now: float) -> Step:

@@ -220,19 +220,10 @@ def test_what_waits_for_too_long_is_refused():
 
 
 def test_the_same_request_again_changes_nothing_while_it_waits():
+    """A name is used once."""
     state = waits()
     assert ask(state, replica=C2, name="default/n") == (state, [])
-
-
-def test_another_request_of_its_name_replaces_one_that_waits():
-    """Who deletes a Migration and makes it again, while nobody leads, wants the second one."""
-    state = waits()
-    after, actions = ask(state, replica=C2, name="default/n", target="node-0")
-    assert actions == []
-    assert {name: each.target for name, each in after.requests.items()} == {"default/n": "node-0"}
-    assert after.history == state.history
-    refused, _ = ask(state, replica=C2, name="default/n", target="node-9")
-    assert (refused.requests, refused.history[-1].state) == ({}, TransactionState.REFUSED)
+    assert ask(state, replica=C2, name="default/n", target="node-0") == (state, [])
 
 
 def test_who_asks_for_what_waits_already_is_told_so():
