@@ -33,10 +33,8 @@ _SLOWING: Final = 0.6  # gain of a stretch, relative to the one of the same leng
 _CAME: Final = 0.44
 _SPREAD: Final = 0.8
 _FAR: Final = 0.15  # more uncertainty for each doubling of the stretch ahead beyond the one looked back on
-_LIKELY: Final = (
-    0.4  # below this confidence a job is taken to gain on: of the tuning runs as many did as not...
-)
-_SOONEST: Final = 1.0  # ...for at least so many lengths of the history
+_LIKELY: Final = 0.4  # a job with less confidence than this gains for longer (chosen on the tuning runs)...
+_SOONEST: Final = 1.0  # ...at least so many lengths of the history
 _STEADY: Final = 0.999  # gains of two stretches are never taken to fade by less than this factor...
 _FADED: Final = 1e-3  # ...or by more than this one
 _FLOOR: Final = 0.005  # shares below are not told apart
