@@ -9,8 +9,10 @@ import pytest
 
 from fakekube.kinds import MIGRATIONS, NODES, PDBS
 from specon_manager.backends.kube.interception.eviction import answer_eviction
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
 from specon_manager.cli.act.drain_plan import judge_moves
+from specon_manager.serving import cluster_term
 from support.kube.cluster_stage import DECISIONS
 from support.kube.eviction_stage import EvictionStage
 from support.kube.permissions import all_asked, permitted
@@ -18,6 +20,9 @@ from support.packaging.helm import render
 
 EVICTIONS = int(os.environ.get("SPECON_EVICTIONS", "12"))
 """At once; 100 take a minute and a half of a processor."""
+ONE_AT_ONCE = msgspec.structs.replace(
+    DECISIONS, budgets=msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
+)
 
 
 @pytest.fixture
@@ -36,6 +41,22 @@ async def placed(stage, *owners):
     replicas = [await stage.make(owner, f"train-{owner.lower()}") for owner in owners]
     await stage.trains(*replicas)
     return replicas
+
+
+async def one_waits_for_another(stage):
+    """Ask for two moves under a budget of one; return the manager, both replicas and the one that waits."""
+    first = await stage.manage_and_lead("first", ONE_AT_ONCE)
+    busy, waiting = await placed(stage, "StatefulSet", "Job")
+    stage.brake(busy, "Checkpointing")
+    await stage.ask(busy)
+    await stage.until(lambda: stage.state(busy) == "Checkpointing", "the first one moves")
+    key = "training", await stage.ask(waiting, target=stage.other_node(waiting))
+
+    def message():
+        return (stage.cluster.store.get(MIGRATIONS, key) or {}).get("status", {}).get("message", "")
+
+    await stage.until(lambda: message().startswith("waits: "), "the second one waits")
+    return first, busy, waiting, key
 
 
 async def evicted_once(stage):
@@ -351,9 +372,7 @@ async def test_nobody_goes_unsaved_while_the_managers_are_upgraded(stage):
 
 async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(stage):
     """A budget lets one leave after the other, and the leader ends meanwhile: nobody is refused by that."""
-    one_at_once = msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
-    decisions = msgspec.structs.replace(DECISIONS, budgets=one_at_once)
-    first = await stage.manage_and_lead("first", decisions)
+    first = await stage.manage_and_lead("first", ONE_AT_ONCE)
     replicas = await placed(stage, "StatefulSet", "Job")
     names = [stage.pod_of(replica)["metadata"]["name"] for replica in replicas]
     stage.brake(replicas[0], "Checkpointing")
@@ -365,7 +384,7 @@ async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(sta
     await stage.until(lambda: stage.state(replicas[0]) == "Checkpointing", "the first one moves")
     await stage.evict(names[1])
     await stage.until(lambda: any(each.startswith("waits: ") for each in messages()), "the second one waits")
-    second = await stage.manage("second", decisions)
+    second = await stage.manage("second", ONE_AT_ONCE)
     await first.stop()
     await stage.until(second.has_taken_over, "the next one leads")
     await asyncio.sleep(0.5)
@@ -378,30 +397,48 @@ async def test_what_waits_for_its_turn_to_move_waits_for_the_next_leader_too(sta
 
 async def test_a_migration_made_again_while_nobody_leads_moves_to_its_new_target(stage):
     """It waited under the leader that ended: the next one has read both, and moves to the node named last."""
-    one_at_once = msgspec.structs.replace(DECISIONS.budgets, moves_at_once=1)
-    decisions = msgspec.structs.replace(DECISIONS, budgets=one_at_once)
-    first = await stage.manage_and_lead("first", decisions)
-    busy, waiting = await placed(stage, "StatefulSet", "Job")
-    stage.brake(busy, "Checkpointing")
-    await stage.ask(busy)
-    await stage.until(lambda: stage.state(busy) == "Checkpointing", "the first one moves")
-    former, new, *_ = (node for node in stage.nodes if node != stage.node_of(waiting))
-    name = await stage.ask(waiting, target=former)
-    key = "training", name
-
-    def message():
-        return (stage.cluster.store.get(MIGRATIONS, key) or {}).get("status", {}).get("message", "")
-
-    await stage.until(lambda: message().startswith("waits: "), "the second one waits")
+    first, busy, waiting, key = await one_waits_for_another(stage)
+    former = stage.cluster.store.get(MIGRATIONS, key)["spec"]["target"]
+    (new, *_) = (node for node in stage.nodes if node not in (former, stage.node_of(waiting)))
     await first.stop()
     await stage.cluster.machinery.delete(MIGRATIONS, key)
-    await stage.ask(waiting, target=new, name=name)
-    second = await stage.manage("second", decisions)
+    await stage.ask(waiting, target=new, name=key[1])
+    second = await stage.manage("second", ONE_AT_ONCE)
     await stage.until(second.has_taken_over, "the next one leads")
     await stage.release(busy)
     await stage.ended(busy, waiting)
     await stage.trains(busy, waiting)
     assert stage.node_of(waiting) == new, stage.tale()
+    await stage.tidy()
+
+
+async def test_a_migration_deleted_while_the_next_leader_begins_moves_nothing(stage, monkeypatch):
+    """The next leader had read it as one that waits."""
+    first, busy, waiting, key = await one_waits_for_another(stage)
+    here = stage.node_of(waiting)
+    begun, go_on, genuine = asyncio.Event(), asyncio.Event(), cluster_term._await_begin
+
+    async def begin_late(controller):
+        await genuine(controller)
+        begun.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(cluster_term, "_await_begin", begin_late)
+    second = await stage.manage("second", ONE_AT_ONCE)
+    migrations = second.serves._migrations
+    await stage.until(migrations.synced.is_set, "it follows the Migrations")
+    await first.stop()
+    await asyncio.wait_for(begun.wait(), 60)
+    await stage.cluster.machinery.delete(MIGRATIONS, key)
+    name = Name(*key)
+    await stage.until(lambda: all(each.name != name for each in migrations._ours()), "it knows of the end")
+    go_on.set()
+    await stage.until(second.has_taken_over, "the next one leads")
+    await asyncio.sleep(0.5)
+    await stage.release(busy)
+    await stage.ended(busy)
+    await stage.trains(busy, waiting)
+    assert (stage.node_of(waiting), stage.cluster.store.get(MIGRATIONS, key)) == (here, None), stage.tale()
     await stage.tidy()
 
 

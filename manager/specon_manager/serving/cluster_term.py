@@ -251,6 +251,8 @@ class Term:
             self.backend.replica_of,
             is_known=is_known,
             is_in_flight=lambda move: move in controller.state.transactions or self._memory.is_answered(move),
+            uid_of=self.backend.uid_of,
+            queued=list(controller.state.requests.values()),
         )
 
     async def log_tail(self, replica: str) -> LogTail:

@@ -119,7 +119,9 @@ def _is_namesake(pod: PodFacts | None, former: Glance, known: Situation, now: fl
     """Whether the evicted pod is not there any more: another pod elsewhere has its name now."""
     if pod is not None and (known.emptied or pod.node == former.leave):
         return False
-    return is_open(former) or now - former.ended_at <= NAMESAKE_SECONDS
+    patience = known.patience if pod is None else _patience(pod, known)
+    is_under_way = is_open(former) and known.led and now - former.created_at < patience
+    return is_under_way or now - former.ended_at <= NAMESAKE_SECONDS
 
 
 def _has_moved(known: Situation, now: float) -> bool:

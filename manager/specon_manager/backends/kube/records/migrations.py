@@ -19,14 +19,19 @@ from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailab
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 from specon_manager.model.events import MoveRequested, RequestWithdrawn
+from specon_manager.model.transactions import Request
 
 _log = logging.getLogger(__name__)
 _RETRY_PAUSE: Final = 5.0
 _AT_ONCE: Final = 1000
 """Requests that wait to be looked at; the rest is found when these are done."""
+_KNOWN_BY_THEN: Final = 30.0
+"""Seconds after which an evicted pod is known here, however late its watch is."""
 
 ReplicaOf = Callable[[str, str], str | None]
 """The replica that a pod is, by namespace and name; None where it is none of ours."""
+UidOf = Callable[[str, str], str]
+"""The UID of a pod, by namespace and name; empty where it is not there."""
 
 
 class MigrationWatch:
@@ -99,13 +104,17 @@ class MigrationWatch:
         *,
         is_known: Callable[[str], bool] = lambda _: False,
         is_in_flight: Callable[[str], bool] = lambda _: False,
+        uid_of: UidOf | None = None,
+        queued: Collection[Request] = (),
     ) -> None:
         """Hand on each request once, while this manager leads; those made while nobody led come first.
 
-        One whose object is deleted before the move has begun is withdrawn.
+        One whose object is deleted before the move has begun is withdrawn. So is each of `queued`, the requests
+        that an earlier leader left waiting, whose object was deleted or made again since they were read.
 
         `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
-        the history: an object that has the name of a former request is refused. One of a move that
+        the history: an object that has the name of a former request is refused. So is, by `uid_of`, an old one
+        for an evicted pod that another has replaced since: nobody evicts that one. One of a move that
         `is_in_flight` is its record, which was deleted and is written again. What waited with an earlier
         leader is handed on again. What cannot be handed on is answered in its status at once. Until
         cancelled.
@@ -115,6 +124,8 @@ class MigrationWatch:
         self._deleted.clear()
         self._withdrawn.clear()
         self._waiting = {each.uid: each for each in self._ours() if each.asked}
+        asked = {str(each.name): each for each in self._waiting.values()}
+        self._deleted.extend(each.id for each in queued if not _asks_for(asked.get(each.id), each))
         while True:
             while self._deleted:
                 name = self._deleted.popleft()
@@ -126,15 +137,24 @@ class MigrationWatch:
                     if is_in_flight(str(each.name)):
                         self._looked_at.add(each.uid)
                         continue
-                    await self._look_at(each, emit, replica_of, is_known)
+                    gone = uid_of is not None and self._is_for_a_former_pod(each, uid_of)
+                    await self._look_at(each, emit, replica_of, is_known, gone=gone)
             if not self._waiting and not self._deleted:
                 self._woken.clear()
                 await self._woken.wait()
 
     async def _look_at(
-        self, asked: Glance, emit: Emit, replica_of: ReplicaOf, is_known: Callable[[str], bool]
+        self,
+        asked: Glance,
+        emit: Emit,
+        replica_of: ReplicaOf,
+        is_known: Callable[[str], bool],
+        *,
+        gone: bool = False,
     ) -> None:
         replica, objection = _subject(asked, replica_of)
+        if gone:
+            objection = f"the evicted pod {asked.evicted.partition('/')[0]} is gone"
         if objection is None and (is_known(str(asked.name)) or str(asked.name) in self._withdrawn):
             objection = f"there was a Migration {asked.name} before: choose another name"
         if objection is not None or replica is None:
@@ -153,6 +173,13 @@ class MigrationWatch:
                 )
             )
         self._looked_at.add(asked.uid)
+
+    def _is_for_a_former_pod(self, asked: Glance, uid_of: UidOf) -> bool:
+        """Whether an eviction asked for it that passed meanwhile, and nobody has said yet what it waits for."""
+        if not asked.evicted or asked.message or self._wall() - asked.created_at < _KNOWN_BY_THEN:
+            return False
+        pod, _, uid = asked.evicted.partition("/")
+        return uid_of(asked.name.namespace, pod) != uid
 
     async def _refuse(self, asked: Glance, why: str) -> bool:
         """Write the refusal into its status; whether that is done, or nobody waits for it any more."""
@@ -225,6 +252,14 @@ class MigrationWatch:
 
 def _find_evicted_pod(found: Glance) -> tuple[str, str]:
     return found.name.namespace, found.evicted.partition("/")[0]
+
+
+def _asks_for(found: Glance | None, request: Request) -> bool:
+    """Whether a Migration, as it is now, still asks for what was read of it."""
+    if found is None or found.replica not in (None, request.replica or None):
+        return False
+    wanted = (found.target, (), found.leave) if request.replica else (found.target, found.targets, "")
+    return wanted == (request.target, request.targets, request.leave)
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:

@@ -109,11 +109,11 @@ class Elector:
     def is_led(self) -> bool:
         """Whether somebody leads, this candidate or another, or the next one is due; as far as is known.
 
-        Between two leaders nobody leads for a moment, and whoever asks then can wait for the next one.
+        Between two leaders nobody leads for a moment, and whoever asks then can wait for the next one. A Lease
+        that was never seen counts as one that nobody holds.
         """
         spec = (self._lease or {}).get("spec") or {}
-        is_free = self._lease is not None and not spec.get("holderIdentity")
-        over_at = self._seen_at + (0.0 if is_free else self._lasts(spec))
+        over_at = self._seen_at + (self._lasts(spec) if spec.get("holderIdentity") else 0.0)
         return self.holds() or self._monotonic() < over_at + self._retry_seconds + 2 * self._call_seconds
 
     @property

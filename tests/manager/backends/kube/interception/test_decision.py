@@ -156,6 +156,13 @@ def test_the_next_pod_is_moved_where_it_is_meant(known):
     assert (found.verdict, found.attempt) == ("wait", 1)
 
 
+@pytest.mark.parametrize(("age", "led", "verdict"), [(10, False, "pass"), (3700, True, "wait")])
+def test_a_move_that_nobody_makes_has_moved_nothing(age, led, verdict):
+    """Where nobody leads, or for longer than the patience, an open wish does not make the next pod gone."""
+    there = pod(uid=NEXT, node="node-1")
+    assert answer(pod=there, former=wish(age=age), led=led).verdict == verdict
+
+
 def budget(name="keep", allowed=0):
     status = {
         "observedGeneration": 1,

@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 
 from fakekube import schemas
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS
+from specon_manager.backends.kube.records.migration_status import EVICTED_POD
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.transport import resources
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.events import MoveRequested, RequestWithdrawn
+from specon_manager.model.transactions import Request
 from support.kube.custom_resources import FIRST_CRDS
 
 R = "default/mnist/worker/0"
@@ -39,12 +42,12 @@ class Stage:
         self._stack.push_async_callback(end)
         return task
 
-    def lead(self):
+    def lead(self, **known):
         def replica_of(namespace, pod):
             return R if (namespace, pod) == ("default", "mnist-x7") else None
 
         answering = self.watch.answer_requests(
-            self.requests.append, replica_of, is_known=self.known.__contains__
+            self.requests.append, replica_of, is_known=self.known.__contains__, **known
         )
         return self.begin(answering)
 
@@ -152,6 +155,41 @@ async def test_a_request_that_is_deleted_before_it_began_is_withdrawn(stage):
     # Its id is in the history by now: another one of that name would never be answered.
     await stage.ask("waits", replica=R)
     await stage.until(lambda: stage.status("waits").get("state") == "Refused")
+
+
+async def test_what_was_deleted_or_made_again_while_the_next_leader_began_is_withdrawn(stage):
+    """It has read them before: one that is as it was goes on, and another one of that name is refused."""
+    for name, target in (("same", "node-1"), ("other", "node-2")):
+        await stage.ask(name, replica=R, target=target)
+    await stage.until(lambda: len(stage.watch._reflector.items) == 2)
+    read = [
+        Request(id=f"default/{name}", replica=R, target="node-1", reason="", at=0.0)
+        for name in ("same", "other", "deleted")
+    ]
+    stage.lead(queued=read)
+    await stage.until(lambda: stage.status("other") and len(stage.requests) == 3)
+    gone = "its Migration was deleted"
+    assert stage.requests == [
+        RequestWithdrawn(id="default/other", reason=gone),
+        RequestWithdrawn(id="default/deleted", reason=gone),
+        MoveRequested(id="default/same", replica=R, target="node-1", reason=""),
+    ]
+    assert stage.status("other")["state"] == "Refused"
+
+
+@pytest.mark.parametrize(("age", "uid", "moves"), [(60, "u2", False), (60, "u1", True), (5, "", True)])
+async def test_a_wish_for_a_pod_that_is_gone_for_long_moves_no_other_pod(stage, age, uid, moves):
+    """Its eviction passed while nobody led; a moment after it, the pod may not be known here yet."""
+    body = {"metadata": {"name": "wish", "annotations": {EVICTED_POD: "mnist-x7/u1"}}, "spec": {"replica": R}}
+    await stage.cluster.machinery.create(MIGRATIONS, "default", body)
+    stage.watch._wall = lambda: time.time() + age
+    await stage.until(lambda: len(stage.watch._reflector.items) == 1)
+    stage.lead(uid_of=lambda *_: uid)
+    await stage.until(lambda: stage.requests or stage.status("wish"))
+    assert [each.id for each in stage.requests] == ["default/wish"] * moves
+    if not moves:
+        assert stage.status("wish")["state"] == "Refused"
+        assert stage.status("wish")["message"].endswith("the evicted pod mnist-x7 is gone")
 
 
 async def test_what_a_request_waits_for_makes_it_no_other_request(stage):

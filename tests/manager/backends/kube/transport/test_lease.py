@@ -196,6 +196,28 @@ def test_where_no_other_leads_after_it_nothing_counts_as_led_for_long(in_order, 
     run_virtually(scenario())
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_where_no_lease_was_ever_seen_nobody_counts_as_leading_for_longer_than_a_handover(runs):
+    """It may not be read, or this candidate stands by for other managers."""
+
+    async def scenario():
+        candidate = Candidate(line := Line(Leases()), "a")
+        line.get = forbid
+        tasks = [candidate.start()] if runs else []
+        led = []
+        for _ in range(300):
+            led.append(candidate.elector.is_led())
+            await asyncio.sleep(0.1)
+        assert led == sorted(led, reverse=True)
+        assert 4.5 <= 0.1 * sum(led) <= 7.5
+        await stop(*tasks)
+
+    async def forbid(*_):
+        raise ApiError(403, "Forbidden", "leases")
+
+    run_virtually(scenario())
+
+
 @given(delay=st.floats(0, 6), seed=st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
 def test_takes_over_from_a_leader_that_died_within_15_seconds_and_not_before_its_lease_is_over(delay, seed):
