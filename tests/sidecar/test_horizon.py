@@ -186,6 +186,34 @@ def test_a_run_that_went_back_has_not_done_what_comes_again():
     assert curve.done == pytest.approx(1 / 6)
 
 
+@pytest.mark.parametrize("goal", ["min", "max"])
+def test_a_run_put_back_to_before_it_had_converged_gains_again(goal):
+    """Its trainer crashed, and the next one began with an early checkpoint; then it converges as before."""
+    sign = -1 if goal == "max" else 1
+    settings = msgspec.structs.replace(SETTINGS, goal=goal)
+    curve, judgement, found = Curve(), begin(0.0, settings), []
+    steps = [*range(1, 801), *range(101, 1001)]
+    for now, step in enumerate(steps, 1):
+        value = sign * (0.2 + 2 * math.exp(-step / 120))
+        curve.add(Sample("loss", value, step=step, total_steps=1000), float(now))
+        if now % 10 == 0:
+            interval = curve.close_interval(float(now))
+            judgement = judge_by_horizon(
+                judgement, interval, curve.values, curve.done, now=float(now), settings=settings
+            )
+            found.append(judgement.category is C.CONVERGED)
+    before, after = found[:80], found[80:]
+    assert before[-1]
+    assert before.index(True) - 10 <= after.index(True) + 10
+    assert after[-1]
+
+
+def test_a_gain_too_small_for_numbers_is_taken():
+    """The last quarter gains the smallest number there is: nothing can be divided by what remains of it."""
+    values = [1.0] * 100 + [5e-324 * (100 - k) for k in range(100)]
+    assert 0 <= outlook(values, 0.5).until_converged <= 1
+
+
 def test_confidence_falls_with_the_limit_and_with_what_is_to_come():
     """A smaller limit is less sure to be kept; a flatter end of the curve makes it surer."""
     steep, flat = outlook(falling(100), 0.5), outlook(falling(400), 0.5)

@@ -1,4 +1,5 @@
 import math
+import sys
 from datetime import UTC, datetime
 
 import msgspec
@@ -76,6 +77,21 @@ def test_reports_keep_to_the_bounds_of_the_wire(value):
         subject.take(lines([1e-300, value, -1e308, value], start=4 * number), 10.0 * number)
         subject.tick(10.0 * number + 5)
         assert decode_report(encode(report(subject)))
+
+
+@pytest.mark.parametrize("former", [True, False])
+def test_the_largest_number_is_no_value(former):
+    """A loop prints it in the place of infinity; no mean of it breaks, however often it comes."""
+    subject = observer()
+    values = [2 - k / 400 for k in range(400)] + [sys.float_info.max] * 300
+    if former:
+        subject.take_history(lines(values), 0.0)
+        subject.end_history(0.0)
+    for number in range(70):
+        subject.take(lines(values[10 * number : 10 * number + 10], start=10 * number), 10.0 * number)
+        subject.tick(10.0 * number + 5)
+    assert subject.judgement.category is Category.DIVERGING
+    assert decode_report(encode(report(subject)))
 
 
 def test_a_log_without_samples_is_not_classifiable():

@@ -3,7 +3,6 @@
 Pure: the caller passes the time. Memory does not grow with the length of the run.
 """
 
-import math
 from collections.abc import Iterable
 from statistics import fmean
 from typing import Final
@@ -13,7 +12,7 @@ from msgspec import Struct
 from specon_sidecar.classify.judgement import Interval
 from specon_sidecar.classify.remaining import Estimate as Estimate  # noqa: PLC0414 - part of what a curve tells
 from specon_sidecar.classify.remaining import Pace
-from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.sample import Sample, is_usable
 
 _POINTS: Final = 256  # kept points of the whole run; neighbours are merged when there are twice as many
 
@@ -74,7 +73,7 @@ class Curve:
         self.last, self.last_at = sample, now
         self._place(sample)
         value = sample.value
-        if not math.isfinite(value):
+        if not is_usable(value):
             self.nonfinite_run += 1
             return
         self.nonfinite_run = 0
@@ -204,7 +203,7 @@ class Curve:
     def _begins_anew(self, sample: Sample) -> bool:
         """Whether another run begins in the same log: back to the first place, and the value to the first."""
         first = self._first
-        if first is None or not self._points or self.last is None or not math.isfinite(sample.value):
+        if first is None or not self._points or self.last is None or not is_usable(sample.value):
             return False
         if sample.step is not None and first.step is not None:
             back = self.step is not None and first.step >= sample.step < self.step

@@ -2,7 +2,7 @@
 
 Pure. The whole curve is looked at again at the end of each interval: windows are parts of the history, gains
 are shares of the gain so far, so that neither the unit of the metric nor the pace of the log matters.
-`docs/results/convergence.md` has the reasons, and `docs/results/convergence.md` what it is worth.
+`docs/results/convergence.md` has the reasons, and what it is worth.
 """
 
 import math
@@ -180,6 +180,8 @@ def _until_converged(best: Sequence[float], ahead: float, limit: float) -> float
         return 0.0
     fading = min(_STEADY, max(_FADED, last / before if before > 0 else _STEADY))
     whole = last * fading / (1 - fading)
+    if whole <= 0:
+        return 0.0  # too little for numbers to hold
     end = fading**stretches
     allowed = limit * (best[0] - best[-1] + whole * (1 - end))
     there = math.log(end + allowed / whole) / math.log(fading)
@@ -245,9 +247,12 @@ def _judge_outlook(
     to_come = f"{_part(view.share)} still to come, {confidence:.0%} confident that it has converged"
     if known.verdict_best is not None:
         news = known.verdict_best - view.best
-        if news <= max(_REOPEN * settings.remaining_gain * view.gain, _REOPEN_ERRORS * view.error):
+        least = max(_REOPEN * settings.remaining_gain * view.gain, _REOPEN_ERRORS * view.error)
+        if abs(news) <= least:
             return enter(known, _C.CONVERGED, now, reason=to_come)
         reason = f"gained {_part(news / view.gain)} since it had converged"
+        if news < 0:  # it was put back to a checkpoint from before
+            reason = f"went back to before it had converged; {to_come}"
         return enter(known, _C.PROGRESSING, now, reason=reason, verdict_best=None, confirmed=0)
     if known.confirmed >= max(_CONFIRMED, _CONFIRMED_PART * known.intervals):
         return enter(known, _C.CONVERGED, now, reason=to_come, verdict_best=view.best)

@@ -1,6 +1,10 @@
 """One observation of the evaluation function, as a log printed it."""
 
+from typing import Final
+
 import msgspec
+
+_MOST: Final = 1e300
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
@@ -21,3 +25,11 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     total_steps: int | None = None
     time: float | None = None
     total_epochs: int | None = None
+
+
+def is_usable(value: float) -> bool:
+    """Whether a value is finite, and so far from the largest number that sums of many of them are too.
+
+    What prints the largest number (`nan_to_num`, `float_info.max`) means infinity by it.
+    """
+    return abs(value) <= _MOST

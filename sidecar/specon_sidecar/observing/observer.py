@@ -23,7 +23,7 @@ from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Validating
-from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.sample import Sample, is_usable
 from specon_sidecar.formats.table import Reader
 from specon_sidecar.hook.messages import Progress
 from specon_sidecar.observing.bounds import (
@@ -393,7 +393,7 @@ class Observer:
 
     def _validate(self) -> None:
         for sample in () if self._validating is None else self._validating.validation():
-            if math.isfinite(sample.value):
+            if is_usable(sample.value):
                 self.validation = extend(self.validation, sample.name, sample.value)
 
     def _add(self, samples: list[Sample], now: float) -> None:
@@ -470,7 +470,7 @@ class Observer:
         self._note_epochs(samples)
         for sample in self._of_the_goal(samples, now) if samples else ():
             self.curve.add(sample, now)
-            if not math.isfinite(sample.value):
+            if not is_usable(sample.value):
                 continue
             if self.judgement.first is None:
                 self._judge(self.curve.close_interval(now), now)

@@ -109,12 +109,13 @@ class MigrationWatch:
     ) -> None:
         """Hand on each request once, while this manager leads; those made while nobody led come first.
 
-        One whose object is deleted before the move has begun is withdrawn. So is each of `queued`, the requests
-        that an earlier leader left waiting, whose object was deleted or made again since they were read.
+        One whose object is deleted before the move has begun is withdrawn. So is each of `queued`, the
+        requests that an earlier leader left waiting, whose object was deleted or made again since they were
+        read.
 
         `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
-        the history: an object that has the name of a former request is refused. So is, by `uid_of`, an old one
-        for an evicted pod that another has replaced since: nobody evicts that one. One of a move that
+        the history: an object that has the name of a former request is refused. So is, by `uid_of`, an old
+        one for an evicted pod that another has replaced since: nobody evicts that one. One of a move that
         `is_in_flight` is its record, which was deleted and is written again. What waited with an earlier
         leader is handed on again. What cannot be handed on is answered in its status at once. Until
         cancelled.
@@ -175,7 +176,7 @@ class MigrationWatch:
         self._looked_at.add(asked.uid)
 
     def _is_for_a_former_pod(self, asked: Glance, uid_of: UidOf) -> bool:
-        """Whether an eviction asked for it that passed meanwhile, and nobody has said yet what it waits for."""
+        """Whether an eviction that has passed meanwhile asked for it, and nobody has looked at it."""
         if not asked.evicted or asked.message or self._wall() - asked.created_at < _KNOWN_BY_THEN:
             return False
         pod, _, uid = asked.evicted.partition("/")

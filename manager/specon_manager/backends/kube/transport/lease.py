@@ -109,8 +109,8 @@ class Elector:
     def is_led(self) -> bool:
         """Whether somebody leads, this candidate or another, or the next one is due; as far as is known.
 
-        Between two leaders nobody leads for a moment, and whoever asks then can wait for the next one. A Lease
-        that was never seen counts as one that nobody holds.
+        Between two leaders nobody leads for a moment, and whoever asks then can wait for the next one. A
+        Lease that was never seen counts as one that nobody holds.
         """
         spec = (self._lease or {}).get("spec") or {}
         over_at = self._seen_at + (self._lasts(spec) if spec.get("holderIdentity") else 0.0)
