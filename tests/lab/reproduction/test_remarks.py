@@ -15,8 +15,6 @@ from specon_lab.reproduction.table import NAMES
 PAGES = Path(__file__).parents[3] / "docs" / "results"
 WRITTEN = {**{name: name for name in NAMES}, "dragon": "elastic", "kod2": "elastic", "ours_traces": "ours"}
 """Files of remarks, and the pages that have them."""
-EARLIER = {"fitgpp"}
-"""Files of pages whose runs take so long that they are of an earlier version; each says so."""
 
 
 def test_every_file_is_of_a_page():
@@ -29,9 +27,6 @@ def test_every_file_is_of_a_page():
 def test_a_page_has_every_remark_word_for_word(name, page):
     """On one line each, however the file is wrapped."""
     lines = (PAGES / f"{page}.md").read_text("utf-8").splitlines()
-    if name in EARLIER:
-        assert any(line.startswith("> **Of an earlier version.**") for line in lines)
-        return
     said = [remark for remarks in remarks_of(name).values() for remark in remarks]
     assert said
     for remark in said:
