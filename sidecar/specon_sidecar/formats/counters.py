@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.bar_at_head import Bar
 from specon_sidecar.formats.epochs import Epochs
 from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.sample import Sample
-from specon_sidecar.formats.surroundings import Bar
 
 # So often a counter must have grown between samples before it is believed to count them.
 _GROWN: Final = 2

@@ -198,7 +198,8 @@ class FamilyParser(LineParser):
                 if n and epoch is not None and _whole(epoch):
                     step, total = self._epochs.through(epoch, epochs, i, n)
                 elif n and self._family.is_bar:
-                    step, total = self._laps.through(i, n)
+                    stated = None if self.around is None else self.around.epochs
+                    step, total = self._laps.through(i, n, stated)
         return Sample(
             name=name,
             value=value,

@@ -208,8 +208,10 @@ _FEWEST_PARTS: Final = 2
 _SIDES: Final = (
     (
         "two losses against each other (GAN)",
-        re.compile(r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc)|d_[ab]|err_?d|lossd"),
-        re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen)|g_[ab]|err_?g|lossg"),
+        re.compile(
+            r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc|discriminator)|d_[ab]|err_?d|lossd"
+        ),
+        re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen|generator)|g_[ab]|err_?g|lossg"),
     ),
     (
         "two losses against each other (GAN)",

@@ -46,6 +46,10 @@ PREFIX: Final = re.compile(
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
     rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"
+    # loguru: `| INFO     | module:function:line - `
+    rb"|\| ?(?:TRACE|SUCCESS|CRITICAL|"
+    + _LEVEL[3:-1]
+    + rb") {1,8}\|(?: [\w.<>]{1,128}+(?::[\w.<>]{1,64}+){1,2}+ -)?(?= )"
     # Tensorpack: date, clock, module and line
     rb"|\[\d{4} " + _CLOCK + rb" @[\w./-]{1,128}+:\d{1,6}\]"
     # NeMo: level, date, clock and module in one pair of brackets

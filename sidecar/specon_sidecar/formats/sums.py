@@ -86,6 +86,11 @@ _NO_PARTS: Final = frozenset(
         *(b"train", b"eval", b"val", b"valid", b"test"),
     }
 )
+# Nothing but the place before it, and nothing behind: `[epoch: 3/200, iter: 25/640] total: 1.0132`.
+_PLACE_ALONE: Final = re.compile(
+    rb"(?i:epoch)\W{1,4}+\d{1,9}+(?:/\d{1,9}+)?+\W{1,4}+(?i:iters?|iteration|steps?|batch)\W{1,4}+\d{1,12}+"
+    rb"(?:/\d{1,12}+)?+\W{1,6}+\Z"
+)
 _MOST_PARTS: Final = 8
 _FEWEST_PARTS: Final = 2
 _TOLERANCE: Final = 1e-3
@@ -93,13 +98,20 @@ _TOLERANCE: Final = 1e-3
 
 
 def name_summed_total(line: bytes) -> bytes:
-    """Return the line with another name for a `total` that is the sum of the parts beside it."""
+    """Return the line with another name for a `total` that is the sum of the parts beside it.
+
+    Or one that stands alone behind an epoch and a step: then it is what the training minimises.
+    """
     found = _TOTAL.search(line) if b"otal" in line or b"OTAL" in line else None
     if found is None or _NAMED_LOSS.search(line):
         return line
     whole = _PART.match(line, found.start())
     if whole is None or not _SOMETHING_ELSE.isdisjoint(_WORD.findall(line.lower())):
         return line
+    if not line[whole.end() :].strip() and _PLACE_ALONE.search(
+        line, max(0, found.start() - 80), found.start()
+    ):
+        return line[: found.start()] + b"total_loss" + line[found.end() :]
     before = [(each[1], each[2]) for each in deque(_PART.finditer(line, 0, found.start()), _MOST_PARTS)]
     behind = [(each[1], each[2]) for each in islice(_PART.finditer(line, whole.end()), _MOST_PARTS)]
     if not (_is_sum(whole[2], before[::-1]) or _is_sum(whole[2], behind)):

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.bar_at_head import BAR_IN_WORDS, Bar, find_bar
 from specon_sidecar.formats.lengths_in_units import COUNT, OF, WAITS, LengthsInUnits, describe
 from specon_sidecar.formats.number import to_step
 from specon_sidecar.formats.places import Places
@@ -96,7 +97,7 @@ _HEADING: Final = re.compile(
     rb"(?:\s{0,4}+(?:/|of|out of|\|(?=\s\d{1,9}+\]))\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
+    rb"|training|running|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
@@ -114,18 +115,6 @@ _BOTH_LINE: Final = re.compile(
     rb"\W{0,40}+(?i:(epoch|step)\W{1,4}(\d{1,9}+)(?:/\d{1,9}+)?\W{1,8}(batch|iter|step|global[ _]step)\W{1,4}"
     rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
 )
-_BAR: Final = re.compile(
-    rb"[^%]{0,80}?(\d{1,3})%(?:\|[^|]{0,1200}+\||(?=\s))\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
-)
-# A bar that counts epochs, and not the steps of one.
-_BAR_OF_EPOCHS: Final = re.compile(rb"\s{0,8}+(?i:epochs)\W{0,4}+\d{1,3}%")
-# The same without a name, as tqdm-loggable writes it: `Progress on: 12.6kit/30.0kit rate:1.1s/it`.
-_BAR_IN_WORDS: Final = re.compile(rb"Progress on: ?[\d.]{1,15}+[kM]?it/([\d.]{1,15}+[kM]?)it rate")
-# A bar of these is no bar of the training.
-_OTHER_BAR: Final = re.compile(
-    rb"(?i:\s{0,8}+(?:val|eval|test|pred|sanity|infer|download|load|map|filter|token|generat|pars|read|process"
-    rb"|epoch|pack|comput|extract|creat|prepar|sampl))"
-)
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -134,13 +123,6 @@ class Total(msgspec.Struct, frozen=True):
     steps: int | None = None
     epochs: int | None = None
     source: str = ""
-
-
-class Bar(msgspec.Struct, frozen=True, gc=False):
-    """The state of a bar: `i` of `n`."""
-
-    i: int
-    n: int
 
 
 class Surroundings:
@@ -275,7 +257,7 @@ class Surroundings:
                 and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
             ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
-        bar = _BAR_IN_WORDS.search(text) if "progress on" in lowered else None
+        bar = BAR_IN_WORDS.search(text) if "progress on" in lowered else None
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
         if any(map(lowered.__contains__, _PLURALS)):
@@ -285,14 +267,14 @@ class Surroundings:
 
     def _behind_bar(self, line: bytes) -> bytes:
         """Take the state of a bar at the head of a line; return what stands behind it."""
-        found = _BAR.match(line)
+        found = find_bar(line)
         if found is None:
             return line
-        if not _OTHER_BAR.match(line):
-            self.bar = Bar(int(found[2]), int(found[3]))
-        elif _BAR_OF_EPOCHS.match(line):
-            self.tell_epochs(int(found[3]), f"the bar of {int(found[3])} epochs")
-        return line[found.end() :].partition(b"]")[2]
+        if found.counts == "training":
+            self.bar = found.bar
+        elif found.counts == "epochs":
+            self.tell_epochs(found.bar.n, f"the bar of {found.bar.n} epochs")
+        return found.behind
 
     def _look_for_length(self, text: bytes) -> None:
         """Take a sentence that says for how long the training runs."""

@@ -32,6 +32,8 @@ PREFIXES = [
     (b"[03.24.23|09:56:11] ", None),
     (b"[04/12/24 16:45:17] INFO     ", None),
     (b"[2022-06-25 06:42:32,238]", None),
+    (b"2024-03-02 10:15:01.290 | INFO     | trainer.loop:fit:48 - ", None),
+    (b"2024-03-02 10:15:01.290 | SUCCESS  | __main__:<module>:9 - ", None),
     (b"stdout F ", None),
     (b"\x1b[32m[11/18 18:14:12 d2.utils.events]: \x1b[0m ", None),
     (b"\x1b]0;title\x07\x1b[1;31m", None),

@@ -29,6 +29,12 @@ def test_a_heading_says_that_it_is_a_loss():
     assert (sample.name, sample.value, sample.step) == ("total_loss", 2.1441, 50)
 
 
+def test_a_total_alone_behind_its_place_is_a_loss():
+    """Visualisers that print the names of losses without the word."""
+    sample = KeyValue(FormatOptions()).parse(b"[epoch: 3/40, iter: 25/600] total: 1.0132 ")
+    assert (sample.name, sample.value, sample.step) == ("total_loss", 1.0132, 1225)
+
+
 @pytest.mark.parametrize(
     "known", [b"train_loss=1.91", b"val_loss 1.91", b"mse 1.91", b"ppl 4.1", b"acc 0.46"]
 )
@@ -63,6 +69,8 @@ def test_a_total_that_was_chosen_by_name_keeps_it():
         b"total=0.0000 rec=0.0000 kl=0.0000",
         b"step 10 cls_loss: 1.3806 box_loss: 0.9204 total: 2.3010",
         b"Total: 2.20s Recon: 1.54s KL: 0.66s",
+        b"Epoch 3 total: 2.2050",
+        b"epoch 3, step 5, total: 2.2050 s",
     ],
     ids=[
         "times",
@@ -77,6 +85,8 @@ def test_a_total_that_was_chosen_by_name_keeps_it():
         "nothing",
         "named losses",
         "units",
+        "without a step",
+        "seconds",
     ],
 )
 def test_any_other_total_stays_what_it_is(line):

@@ -83,6 +83,16 @@ def test_heading_is_the_context_of_what_follows():
     assert "heading" in reader.total.source
 
 
+@pytest.mark.parametrize(
+    "heading",
+    ["Epoch {n}/30 Running...", "2024-03-02 10:15:01.290 | INFO     | app.train:main:{n} - epoch{n}/30:"],
+)
+def test_words_around_a_heading(heading):
+    """What a logger or the script adds leaves a heading one."""
+    _, samples = read(lines(heading + "\n\nloss: {v}"))
+    assert (samples[-1].epoch, samples[-1].total_epochs) == (30, 30)
+
+
 def test_steps_that_start_again_in_each_epoch():
     """Then the number behind the stroke is the epoch's, and a configured number of epochs makes the total."""
     text = "".join(f"Epoch {e} | Step {s}/50 | Loss: {9 - e - s / 50}\n" for e in (0, 1) for s in range(50))
@@ -178,6 +188,31 @@ def test_format_that_has_just_spoken_is_not_replaced():
     reader, samples = read(text + lines("{{'loss': {v}, 'epoch': {e}}}", 40))
     assert reader.chosen == "progress-bar"
     assert len(samples) == 4000
+
+
+def drawn(n, text):
+    before = "Tokenizing [####] 100.0% 70/70 | 4.6 MiB/s\n"
+    return f"{before}Training [===    ] {n / 0.3:.1f}% {n}/30 | 4.6 it/s | {text}\n"
+
+
+def test_bar_drawn_with_signs_is_the_place():
+    """The count behind its percentage; a bar of something else between them is none of the training."""
+    _, samples = read("".join(drawn(n, f"loss={3 - n / 20}") for n in range(1, 31)))
+    assert (samples[-1].step, samples[-1].total_steps, len(samples)) == (30, 30, 30)
+    _, samples = read("".join(f"acc 50.0% {n}/30 | loss={3 - n / 20}\n" for n in range(1, 31)))
+    assert samples[-1].step is None
+
+
+@pytest.mark.parametrize(("head", "total"), [("Training for 6 epochs...\n", 60), ("", None)])
+def test_bar_of_each_epoch(head, total):
+    """Its length and a stated number of epochs give the total."""
+    text = "".join(bar(i, 10, f", loss={9 - n / 5 - i / 50:.2f}") for n in range(6) for i in range(1, 11))
+    _, samples = read(head + text)
+    assert [samples[-1].step, samples[-1].total_steps] == [60, total]
+    varied = "".join(
+        bar(i, 10 + n, f", loss={9 - n / 5 - i / 50:.2f}") for n in range(5) for i in range(1, 11)
+    )
+    assert read(head + varied)[1][-1].total_steps is None
 
 
 def test_last_state_of_a_bar_counts():

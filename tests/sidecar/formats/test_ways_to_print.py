@@ -454,6 +454,9 @@ def test_adversarial_losses_are_refused():
     reader, samples = read(text)
     assert samples == []
     assert "GAN" in reader.unclassifiable
+    reader, samples = read(repeat("epoch {n}: loss_discriminator: 0.6, loss_generator: {v}\n"))
+    assert samples == []
+    assert "GAN" in reader.unclassifiable
 
 
 def test_a_loss_behind_a_score_belongs_to_it():
