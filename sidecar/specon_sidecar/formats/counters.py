@@ -51,6 +51,8 @@ _OWN: Final = re.compile(
     # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
     rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"
 )
+# A bar whose count stands at the end of its line: `[====>....]  Loss: 0.5 | Acc: 30% (30/100)  9/391`.
+_BEHIND_BAR: Final = re.compile(rb"\s{0,4}+\[[=>.]{8,200}+\] .{1,400}\s(\d{1,12}+)/(\d{1,12}+)\s{0,4}+\Z")
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 
 
@@ -73,6 +75,9 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
 def counter_of(line: bytes) -> Counted | None:
     """Return the counter at the head of a line, or the one that says after how many it was printed."""
     text = strip(line).text
+    behind = _BEHIND_BAR.match(text) if b"] " in text and text[:8].lstrip()[:1] == b"[" else None
+    if behind is not None:
+        return Counted(int(behind[1]), int(behind[2]))
     found = _OWN.match(text)
     if found is not None and found["epoch"] is not None:
         of_epoch = int(found["epoch"]), int(found["of_epoch"])
@@ -104,18 +109,19 @@ class Counters:
         self._refuted = False
         self.begun = False
         """Whether the sample before was the first one that was placed."""
-        self.again = False
-        """Whether the sample was that of the line before, which two loggers printed."""
+        self.aside = False
+        """Whether the sample is none of the training: printed by two loggers, or of an evaluation's bar."""
 
     def complete(self, sample: Sample, counted: Bar | Counted) -> Sample:
         """Return the sample with the place and the total of the counter, if that is what it counts."""
         now = counted if isinstance(counted, Counted) else Counted(counted.i, counted.n)
         self.begun = False
-        last, self._last = self._last, now
-        self.again = not self._refuted and counted == last and sample.value == self._value
-        self._value = sample.value
-        if self.again:
+        last = self._last
+        again = counted == last and sample.value == self._value
+        self.aside = not self._refuted and (again or (last is not None and _evaluates(last, now)))
+        if self.aside:
             return sample
+        self._last, self._value = now, sample.value
         if self._refuted or (last is not None and _refutes(last, now)):
             self._refuted = True
             return sample
@@ -170,6 +176,11 @@ def _refutes(last: Counted, now: Counted) -> bool:
     if now.n != last.n or (now.i, now.epoch) == (last.i, last.epoch):
         return True
     return now.weak and now.i < last.i
+
+
+def _evaluates(last: Counted, now: Counted) -> bool:
+    """Whether a shorter bar follows the whole one of the same epoch."""
+    return now.beside and now.epoch == last.epoch and last.i == last.n > now.n
 
 
 def placed(sample: Sample, counted: Counted) -> Sample:

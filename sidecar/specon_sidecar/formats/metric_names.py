@@ -272,6 +272,8 @@ def is_loss(name: str) -> bool:
     last = (name.partition("(")[0].rstrip() or name).rsplit(" ", 1)[-1]
     if last.casefold() in _OF_TRAINING:  # `loss train`
         last = name
+    if found[0] == "loss" and any(True for _ in sides_of(name)):  # `Loss D`
+        return True
     return any(word.rstrip("0123456789").endswith("loss") for word in words(last))
 
 

@@ -31,6 +31,8 @@ _PLACE: Final = re.compile(
 )
 # The step before it is that of the training: `step 20/60000 (epoch 1/100)`.
 _BEHIND: Final = re.compile(rb"\((?i:epoch)\s?\d")
+# `[3/20], [10/288], global_step: 586`: the epoch stands at the head, without a name.
+_GLOBAL: Final = b"global_step"
 _BATCH: Final = STEP_KEYS["batch"]
 _ITERATION: Final = STEP_KEYS["iteration"]
 # `[500/50000] loss 0.1 | batch 16` and `Episode 3 | steps 200` have their place elsewhere on the line.
@@ -73,12 +75,29 @@ def read_places(
             epoch, epochs = to_float(number), to_step(of) if of else None
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
-    if epoch is None and of_step is not None and step_rank == 0 and b"teration" in text:
-        epoch = _iteration_around(text)
+    if epoch is None:
+        epoch, epochs = _epoch_without_name(text, named, is_counted=of_step is not None and step_rank == 0)
     epochs = None if of_step is not None and _BEHIND.search(text) else epochs
     if of_step is None and named.lower() in _LENGTHS:
         step, step_rank, of_step = _place_beside_length(step, step_rank, text)
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _may_name_no_epoch(line: bytes, body: int, *, is_counted: bool) -> bool:
+    """Whether an epoch may stand on a line under another name, or without any."""
+    return (is_counted and b"teration" in line) or (
+        line.find(b"[", body, body + 8) >= 0 and _GLOBAL in line.lower()
+    )
+
+
+def _epoch_without_name(text: bytes, named: bytes, *, is_counted: bool) -> tuple[float | None, int | None]:
+    """Return the epoch and how many there are: `[3/20], [9/288], global_step: 585`, `iteration:3 step:0/29`."""
+    if is_counted and b"teration" in text:
+        return _iteration_around(text), None
+    counted = counter_of(text) if named.lower() == _GLOBAL and b"[" in text[:8] else None
+    if counted is None or counted.epoch is None:
+        return None, None
+    return float(counted.epoch), counted.epochs or None
 
 
 def _iteration_around(text: bytes) -> float | None:
@@ -132,7 +151,7 @@ def place_spans(line: bytes, body: int) -> layout.PlaceSpans | None:
             epoch, epochs = number, of
         elif kind is Position.TOTAL_STEPS:
             total = number
-    if epoch is None and of_step is not None and step_rank == 0 and b"teration" in line:
+    if epoch is None and _may_name_no_epoch(line, body, is_counted=of_step is not None and step_rank == 0):
         return None
     if (of_step is None and _may_be_length(line, body)) or _BEHIND.search(line, body):
         return None

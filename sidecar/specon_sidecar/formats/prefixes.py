@@ -15,6 +15,8 @@ _TERMINAL: Final = re.compile(
 # A bar above that is written again: what follows stands on another line.
 _UP: Final = re.compile(rb"\x1b\[\d{0,3}+A")
 
+_COUNT: Final = re.compile(rb"\s{1,4}+\d{1,12}+/\d{1,12}+\s{0,4}+")
+
 _CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9}+)?"
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)"
 # Each alternative ends where the next prefix, or the text, begins. Repeats are possessive or short.
@@ -76,8 +78,10 @@ class Line(NamedTuple):
 def strip_terminal(line: bytes) -> bytes:
     """Return what the line shows: no sequences of the terminal, and only the text written last over it."""
     if b"\b" in line:
-        # A progress bar that went back over its line: what it wrote last is what counts.
-        line = line.rstrip(b"\b").rsplit(b"\b", 1)[-1]
+        # A progress bar that went back over its line: what it wrote last is what counts, unless that is no
+        # more than the count in the middle of the bar.
+        before, _, last = line.rstrip(b"\b").rpartition(b"\b")
+        line = last if _COUNT.fullmatch(last) is None else before.rstrip(b"\b").rpartition(b"\b")[2] + last
     if b"\x1b" not in line:
         return line
     if b"A" in line:

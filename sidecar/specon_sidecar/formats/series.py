@@ -68,6 +68,16 @@ class Series:
         self._last = sample
         return True
 
+    def is_at(self, sample: Sample) -> bool:
+        """Whether a sample without a step is of the epoch of the one before, and of its name."""
+        last = self._last
+        return (
+            last is not None
+            and sample.step is None
+            and sample.epoch is not None
+            and (last.name, last.epoch) == (sample.name, sample.epoch)
+        )
+
     def forget_place(self) -> None:
         """Let the next sample count wherever it stands: what follows is another incarnation's."""
         self._last = None

@@ -61,6 +61,11 @@ _IN_ALL: Final = re.compile(
 _BEGINS: Final = re.compile(
     rb"(?i:start\w{0,3} (?:the )?train\w{0,5}\W{1,6}(?:for )?(epochs|steps|iterations|iters)\W{1,3})" + COUNT
 )
+# `Testing...`: what follows it at the same place is no training.
+_EVALUATION: Final = re.compile(
+    rb"\W{0,40}+(?:(?i:start|begin|now|run)\w{0,5}+\s)?(?i:testing|evaluating|validating|evaluation|validation)\b"
+    rb"(?:[^\d=:]{0,60}+|\W{0,60}+)$"
+)
 # `warmup epochs: 5` and `no improvement for 5 epochs` are no lengths of the training.
 _PART: Final = re.compile(
     rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
@@ -106,9 +111,10 @@ _STEP_LINE: Final = re.compile(
     rb"(?i:(?:current|global|train(?:ing)?|learning|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
     rb"(?i:steps?|iter(?:ation)?s?)"
     rb"[\"']?\s{0,4}+[:=#]?"
-    rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    # `---- iteration 50 ---- 9950 left ----`
-    rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
+    rb"\s{0,16}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
+    # `---- iteration 50 ---- 9950 left ----`, `Iteration: 50  Time: 120.5`
+    rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\W{1,8}+(?i:time|elapsed)\W{1,4}+[\d.:]{1,20}+\s?\w{0,4}+\W{0,40}+"
+    rb"|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
 )
 # Both on a line of their own: `[epoch=1][batch=14/20]:`, `--> STEP: 3/90 -- GLOBAL_STEP: 120`.
 _BOTH_LINE: Final = re.compile(
@@ -144,6 +150,8 @@ class Surroundings:
         self._units = LengthsInUnits()
         self.known = False
         """Whether there is anything to complete a sample with."""
+        self.evaluations = 0
+        """How many lines said that an evaluation begins."""
 
     @property
     def epochs(self) -> int | None:
@@ -196,6 +204,9 @@ class Surroundings:
             or "ounds" in text
             or "pdates" in text
             or "enerations" in text
+            or "esting" in text
+            or "aluati" in text
+            or "alidati" in text
         ):
             self._look(line)
 
@@ -244,6 +255,7 @@ class Surroundings:
         text = strip(line).text
         if self._is_heading(text):
             return
+        self.evaluations += _EVALUATION.match(text) is not None
         lowered = text.decode("latin-1").lower()
         counts = any(map(lowered.__contains__, _COUNTS))
         for name, expression, worth in (

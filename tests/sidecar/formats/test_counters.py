@@ -39,6 +39,7 @@ def place(samples):
         (b"7th epoch, loss: 0.5", Counted(7, 0, of_epochs=True)),
         (b"  12) loss=0.5", Counted(12, 0, weak=True)),
         (b"#12 cost 0.3", Counted(12, 0, weak=True)),
+        (b" [====>...........]  Loss: 0.5 | Acc: 30.0% (30/100)   9/391 ", Counted(9, 391)),
         (b"12 s, loss 0.3", None),
         (b"12:30 loss 0.3", None),
         (b"Fold 3 loss 0.2", None),
@@ -74,6 +75,26 @@ def test_counter_places_the_samples(form, expected):
     assert place(samples) == expected
     assert samples[0].step in {1, 500, None}
     assert (samples[0].step, samples[0].epoch) != (None, None)
+
+
+@pytest.mark.parametrize("back", ["", "\b" * 50])
+def test_count_in_the_middle_of_a_bar(back):
+    """It is written last, over the bar; the shorter bar of an evaluation is none of the training."""
+
+    def bars(n, loss, batches):
+        return "".join(
+            f" [{'=' * i}>{'.' * (batches - i)}]  Loss: {loss - i / 99:.3f} | Acc: 9.1% ({i}/99)  "
+            f"{back} {i}/{batches} " + ("\n" if i == batches else "\r")
+            for i in range(1, batches + 1)
+        )
+
+    text = "".join(f"\nEpoch: {n}\n" + bars(n, 3 - n / 5, 25) + bars(n, 9, 10) for n in range(4))
+    _, samples = read(text)
+    assert len(samples) == 100
+    assert (place(samples), samples[-1].value) == (
+        (100, 3, None, None),
+        pytest.approx(2.4 - 25 / 99, abs=1e-3),
+    )
 
 
 def test_counter_that_stands_still_places_nothing():

@@ -75,6 +75,7 @@ def test_terminal():
     """Colours, titles and links are dropped; of what backspaces overwrote the last state counts."""
     assert strip_terminal(b"\x1b[1mstep\x1b[0m \x1b]8;;u\x1b\\a\x1b]8;;\x07 1\b\b\b2 \b\b") == b"2 "
     assert strip_terminal(b"\x1b[A\x1b(Bloss") == b"loss"
+    assert strip_terminal(b"[==>..] loss 2\b\b\b\b 9/39 ") == b"[==>..] loss 2 9/39 "
 
 
 def test_line_above():

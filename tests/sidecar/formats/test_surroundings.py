@@ -273,6 +273,7 @@ def test_what_else_is_read(text, name, count):
     [
         ("current step: {n}th step\nbatch loss: {v}", 30, None),
         ("--- Iteration {n}/400 ---\nacc: 0.5\nloss: {v}", 30, 400),
+        (" Iteration:           {n}  Time: 120.25\n  MAE:   {v}   over 500 points", 30, None),
         ("Step [{n}]\nloss: {v}\nloss: 9.0", 30, None),
     ],
 )
@@ -298,6 +299,16 @@ def test_a_stage_of_a_pipeline_hides_no_training_without_steps(stages):
     assert len(samples) == 30
     assert [sample.step for sample in samples[1:]] == [None] * (len(samples) - 1)
     assert samples[-1].value == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("announced", ["Testing...", "== Start evaluation ==", "validating on 500 images"])
+def test_same_line_behind_the_announcement_of_an_evaluation(announced):
+    """It is none of the training, unless its place is another one."""
+    announced = announced.replace("500", "all")
+    _, samples = read(lines("epoch: {n}, loss: {v}\n" + announced + "\nepoch: {n}, loss: 9.5", 20))
+    assert [one.value for one in samples] == pytest.approx([3 - n / 20 for n in range(1, 21)])
+    _, samples = read(lines(announced + "\nepoch: {n}, loss: {v}", 20))
+    assert len(samples) == 20
 
 
 def test_evaluation_within_an_epoch_is_none_of_the_training():

@@ -86,7 +86,7 @@ def place(sample):
         ("Epoch: [{n}][10/90]    Time 0.3  Err {v}  top1  80.0\n", ("Err", 1180, 14, None, None)),
         ("Epoch {n}/14 Val steps: 2 1.23s loss: {v} val_loss: 3\n", ("loss", None, 14, None, 14)),
         ("epoch: {n}, (loss_avg_rank: {v}), (loss_avg_slice: 2)\n", ("loss_avg_rank", None, 14, None, None)),
-        ("[1/200], [{n}/288], global_step: {m}, acc: 0.5, loss: {v}\n", ("loss", 1400, None, None, None)),
+        ("[1/200], [{n}/288], global_step: {m}, acc: 0.5, loss: {v}\n", ("loss", 1400, 1, None, 200)),
         ("Avg learning reward last 9 episodes: {v}\n", ("Avg learning reward", None, None, None, None)),
         ("epoch_{n} loss {v}\n", ("loss", None, 14, None, None)),
         ("Epoch-{n:03d}: loss={v}\n", ("loss", None, 14, None, None)),
@@ -454,9 +454,11 @@ def test_adversarial_losses_are_refused():
     reader, samples = read(text)
     assert samples == []
     assert "GAN" in reader.unclassifiable
-    reader, samples = read(repeat("epoch {n}: loss_discriminator: 0.6, loss_generator: {v}\n"))
-    assert samples == []
-    assert "GAN" in reader.unclassifiable
+    for form in ("loss_discriminator: 0.6, loss_generator: {v}", "Loss D: 0.6, Loss G: {v}"):
+        reader, samples = read(repeat(f"epoch {{n}}: {form}\n"))
+        assert samples == []
+        assert "GAN" in reader.unclassifiable
+    assert read(repeat("epoch {n}: Loss scale: {v}\n"))[1] == []
 
 
 def test_a_loss_behind_a_score_belongs_to_it():
