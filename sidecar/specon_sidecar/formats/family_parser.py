@@ -7,13 +7,14 @@ import msgspec
 
 from specon_sidecar.formats.bar_beside import BarBeside
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
-from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, name_of_other_set, pairs
+from specon_sidecar.formats.key_value import BARE, NAMED, pairs
 from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.lengths_in_units import describe
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import is_validation
 from specon_sidecar.formats.named_places import read_places
 from specon_sidecar.formats.number import to_float, to_step
+from specon_sidecar.formats.other_data import PROGRESS, name_of_other_set
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import strip

@@ -15,6 +15,7 @@ from specon_sidecar.formats.metric_choice import BESIDE, SCORE, MetricCandidate,
 from specon_sidecar.formats.metric_names import is_metric
 from specon_sidecar.formats.named_places import place_spans, read_places
 from specon_sidecar.formats.number import NUMBER, to_float
+from specon_sidecar.formats.other_data import OTHER_SET_LATER, PROGRESS, OtherData
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, read_rank, strip, strip_terminal
@@ -28,17 +29,8 @@ from specon_sidecar.formats.wall_time import has_stamp
 _LETTER: Final = rb"\w./%@\x80-\xff-"
 _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
-# A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
-_OTHER_SET: Final = re.compile(
-    rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(?:\w{1,16}+-)?"
-    rb"(val|valid|validation|eval|evaluation|test|dev)(?: (?:set|metrics|results?))?)"
-    rb"\s?[\[:(|\])]"
-)
-# The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
-_SETS: Final = re.compile(
-    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))"
-    rb"(?![\w./=-]| steps)"
-)
+# `Game 80 Score 23 Record: 43`: games are the episodes of those who learn to play.
+_GAME: Final = re.compile(rb"(?i:\bgame)\W{1,3}\d.{1,80}?(?i:epsilon|record)")
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
 _MOST_WORDS: Final = 3
@@ -70,10 +62,6 @@ _LAST: Final = re.compile(
     # `return per training episode: 21.5`
     rb"|(?i:\bper (?:train(?:ing)? |eval(?:uation)? )?(?:step|epoch|iteration|episode|update|batch)\b)"
 )
-# The same for an epoch of any number of digits.
-_OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
-PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
-"""What a line within a validation holds, whose value is that of some of its data: `Test: [10/50]`, a bar."""
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
@@ -116,6 +104,7 @@ class KeyValue(LineParser):
         self._places = Places()
         self._ranks = Ranks()
         self._layouts = Layouts()
+        self._other = OtherData()
         self._list = JsonList()
         """What its members say is read with their places, which stand on other lines."""
 
@@ -189,7 +178,7 @@ class KeyValue(LineParser):
 
     def _show(self, line: bytes) -> bytes:
         """Return what of a line is read for pairs."""
-        if b"pisode" in line or b"imestep" in line:
+        if b"pisode" in line or b"imestep" in line or (b"core" in line and _GAME.search(line)):
             self.choice.count_episodes()
         if b"rr" in line and (b"poch" in line or b"POCH" in line or b"teration" in line):
             self.choice.count_epochs()
@@ -247,20 +236,13 @@ class KeyValue(LineParser):
     def _is_of_other_set(
         self, text: bytes, found: list[tuple[MetricCandidate, float]], pair: re.Pattern[bytes]
     ) -> bool:
-        other = name_of_other_set(text) or self._other_set_before(text, pair)
+        in_doubt = any(one.validates is None and one.rank != BESIDE for one, _ in found)
+        other = self._other.name(
+            text, pair, lambda key: self.choice.named(key) is not None, in_doubt=in_doubt
+        )
         if other and not PROGRESS.search(text):
             self.choice.note(found, data_set=other)
         return bool(other)
-
-    def _other_set_before(self, text: bytes, pair: re.Pattern[bytes]) -> str:
-        """Return the data set that stands before the first number of a metric: `epoch 3, valid: loss 2.1`."""
-        if not _SETS.search(text):
-            return ""
-        for found in pair.finditer(text):
-            if self.choice.named(found[1]) is not None:
-                named = _SETS.search(text, 0, found.start())
-                return "" if named is None else named[1].decode().lower()
-        return ""
 
     def _layout(self, line: bytes, lowered: bytes, body: int, pair: re.Pattern[bytes]) -> Layout | None:
         """Return the layout of a line that was read, where lines of the same layout are surely read alike.
@@ -274,7 +256,7 @@ class KeyValue(LineParser):
             or strip_terminal(line) is not line
             or is_member(line)  # within a list it is read otherwise
             or not may_have_layout(line, body)
-            or _OTHER_SET_LATER.match(line, body)
+            or OTHER_SET_LATER.match(line, body)
             or PREFIX.match(line, body)
             or _LAST.search(line, body)
             or has_stamp(line[:body])
@@ -300,12 +282,6 @@ class KeyValue(LineParser):
 def _is_short(name: str) -> bool:
     """Whether the name of a number without a sign is one, and no sentence: its last word says what it is."""
     return len(name.split(" ")) <= _MOST_WORDS and is_metric(name.rsplit(" ", 1)[-1])
-
-
-def name_of_other_set(text: bytes) -> str:
-    """Return the name of the data set that all of a line is about; empty where none begins the line."""
-    found = _OTHER_SET.match(text)
-    return "" if found is None else found[1].decode().lower()
 
 
 def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tuple[MetricCandidate, float]]:

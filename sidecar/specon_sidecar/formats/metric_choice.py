@@ -27,6 +27,7 @@ from specon_sidecar.formats.metric_names import (
     is_plain_error,
     is_return,
     is_reward,
+    is_turned_side,
     is_validation,
     may_be_counterpart,
     measured_words,
@@ -250,10 +251,10 @@ class MetricChoice:
             found = self._with_sum(found)
         for one in found:
             candidate = one[0]
-            if candidate.rank == BESIDE:
-                continue
             if candidate.sides:
                 self._take_sides(candidate)
+            if candidate.rank == BESIDE:
+                continue
             if chosen is not None and candidate.name == chosen.name:
                 rank = 2 * chosen.rank  # even: before others of its rank
             else:
@@ -373,6 +374,8 @@ class MetricChoice:
             self._printed = self._printed or name
             return MetricCandidate(0, self._printed)
         rank = self._rank(name)
+        if rank is None and is_turned_side(name):
+            return MetricCandidate(BESIDE, name, tuple(sides_of(name)))
         if rank is None and not may_be_counterpart(name):
             return None
         validates = measured_words(name) if is_validation(name) else None

@@ -272,8 +272,6 @@ def is_loss(name: str) -> bool:
     last = (name.partition("(")[0].rstrip() or name).rsplit(" ", 1)[-1]
     if last.casefold() in _OF_TRAINING:  # `loss train`
         last = name
-    if found[0] == "loss" and any(True for _ in sides_of(name)):  # `Loss D`
-        return True
     return any(word.rstrip("0123456789").endswith("loss") for word in words(last))
 
 
@@ -412,6 +410,11 @@ def sides_of(name: str) -> Iterator[tuple[int, bool]]:
             yield index, False
         if second.fullmatch(key):
             yield index, True
+
+
+def is_turned_side(name: str) -> bool:
+    """Whether a name is one of an opponent behind the word: `Loss D`. It is none that can be followed."""
+    return words(name)[:1] == ["loss"] and " " in name and any(True for _ in sides_of(name))
 
 
 def is_of_policy(pair: int) -> bool:

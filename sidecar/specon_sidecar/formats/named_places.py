@@ -91,7 +91,7 @@ def _may_name_no_epoch(line: bytes, body: int, *, is_counted: bool) -> bool:
 
 
 def _epoch_without_name(text: bytes, named: bytes, *, is_counted: bool) -> tuple[float | None, int | None]:
-    """Return the epoch and how many there are: `[3/20], [9/288], global_step: 585`, `iteration:3 step:0/29`."""
+    """Return the epoch, and how many: `[3/20], [9/288], global_step: 585`, `iteration:3 step:0/29`."""
     if is_counted and b"teration" in text:
         return _iteration_around(text), None
     counted = counter_of(text) if named.lower() == _GLOBAL and b"[" in text[:8] else None

@@ -301,6 +301,23 @@ def test_a_stage_of_a_pipeline_hides_no_training_without_steps(stages):
     assert samples[-1].value == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize("other", ["Eval  acc: 0.97  loss: 0.5", "Test acc: 0.97, loss: 0.5"])
+def test_line_that_begins_with_other_data(other):
+    """All of it is of those, where lines of the training begin with their name; else nothing says so."""
+    for train, name in (("Train loss: {v}  acc: 0.9", "Train loss"), ("Train acc: 0.9, loss: {v}", "loss")):
+        _, samples = read(lines("Epoch {n}/30\n  " + train + "\n  " + other))
+        assert {one.name for one in samples} == {name}
+        assert [one.value for one in samples] == pytest.approx([3 - n / 20 for n in range(1, 31)])
+    _, samples = read(lines("Training epoch {n}\nValidation accuracy: 0.{n}"))
+    assert samples[-1].name == "Validation accuracy"
+
+
+def test_games_are_episodes():
+    """Of those who learn to play; of others a score is anything."""
+    assert read(lines("Game {n} Score {n} Record: 43"))[1][-1].step == 30
+    assert read(lines("Game {n} Score {n}"))[1] == []
+
+
 @pytest.mark.parametrize("announced", ["Testing...", "== Start evaluation ==", "validating on 500 images"])
 def test_same_line_behind_the_announcement_of_an_evaluation(announced):
     """It is none of the training, unless its place is another one."""

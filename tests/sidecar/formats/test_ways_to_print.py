@@ -458,7 +458,8 @@ def test_adversarial_losses_are_refused():
         reader, samples = read(repeat(f"epoch {{n}}: {form}\n"))
         assert samples == []
         assert "GAN" in reader.unclassifiable
-    assert read(repeat("epoch {n}: Loss scale: {v}\n"))[1] == []
+    for one in ("Loss scale: {v}", "Loss Discriminator: {v}, Loss Encoder: 0.5"):
+        assert read(repeat(f"epoch {{n}}: {one}\n"))[1] == []
 
 
 def test_a_loss_behind_a_score_belongs_to_it():
