@@ -51,8 +51,13 @@ _OWN: Final = re.compile(
     # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
     rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"
 )
-# A bar whose count stands at the end of its line: `[====>....]  Loss: 0.5 | Acc: 30% (30/100)  9/391`.
-_BEHIND_BAR: Final = re.compile(rb"\s{0,4}+\[[=>.]{8,200}+\] .{1,400}\s(\d{1,12}+)/(\d{1,12}+)\s{0,4}+\Z")
+# The count at the end of a line: `[====>....]  Loss: 0.5 | Acc: 30% (30/100)  9/391`, `loss: 0.5  [64/600]`.
+_AT_END: Final = re.compile(
+    rb"\s{0,4}+(?:\[[=>.]{8,200}+\] .{1,400}\s(?P<i>\d{1,12}+)/(?P<n>\d{1,12}+)"
+    rb"|(?i:(?:train(?:ing)? )?loss)\W{1,3}+[\d.]{1,20}+(?:e[+-]?\d{1,3})?+\s{1,8}+"
+    rb"\[\s{0,12}+(?P<i_of>\d{1,12}+)/\s{0,12}+(?P<n_of>\d{1,12}+)\])"
+    rb"\s{0,4}+\Z"
+)
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 
 
@@ -75,9 +80,9 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
 def counter_of(line: bytes) -> Counted | None:
     """Return the counter at the head of a line, or the one that says after how many it was printed."""
     text = strip(line).text
-    behind = _BEHIND_BAR.match(text) if b"] " in text and text[:8].lstrip()[:1] == b"[" else None
-    if behind is not None:
-        return Counted(int(behind[1]), int(behind[2]))
+    at_end = _AT_END.match(text) if b"] " in text[:240] or text.rstrip()[-1:] == b"]" else None
+    if at_end is not None:
+        return Counted(int(at_end["i"] or at_end["i_of"]), int(at_end["n"] or at_end["n_of"]))
     found = _OWN.match(text)
     if found is not None and found["epoch"] is not None:
         of_epoch = int(found["epoch"]), int(found["of_epoch"])
@@ -156,7 +161,7 @@ def counter_beside(sample: Sample, line: bytes) -> Counted | None:
         or own.epoch is not None
         or own.of_epochs
         or sample.epoch is None
-        or not 0 < own.i <= own.n
+        or not 0 <= own.i <= own.n
     ):
         return None
     if not 0 <= sample.epoch < _LATEST or not sample.epoch.is_integer():

@@ -17,7 +17,7 @@ _PLACE: Final = re.compile(
     rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
     rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
     rb"(?:[ _](?:num|number|no\.?|idx|out|n\.|n\xc2[\xba\xb0]|\xe2\x84\x96))?"
-    rb"|ep|episodes?|round)"
+    rb"|ep|episodes?(?:[ _](?:num|number))?|round|total[ _]t(?=:))"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
     rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"

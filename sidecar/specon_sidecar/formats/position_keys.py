@@ -43,6 +43,8 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "num_env_steps": 1,
     "env_steps": 1,
     "env_step": 1,
+    # TD3 and its heirs
+    "total_t": 1,
     "global_iter": 2,
     "iter": 3,
     "iters": 3,

@@ -122,6 +122,12 @@ _BOTH_LINE: Final = re.compile(
     rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
 )
 
+# `Updates 30, num timesteps 4800, FPS 950` of PPO and A2C in PyTorch, above the line of the rewards.
+_UPDATES_LINE: Final = re.compile(
+    rb"\W{0,40}+(?i:updates?\W{1,3}\d{1,12}+\W{1,3}(?:num )?timesteps\W{1,3}(\d{1,15}+)\W{1,3}fps)"
+    rb"\W{1,3}\d{1,12}+\W{0,40}+$"
+)
+
 
 class Total(msgspec.Struct, frozen=True):
     """How long the training is, and what says so."""
@@ -310,10 +316,11 @@ class Surroundings:
 
     def _is_heading(self, text: bytes) -> bool:
         """Whether a line is one that places those below it."""
-        placed = _STEP_LINE.match(text)
+        placed = _STEP_LINE.match(text) or (_UPDATES_LINE.match(text) if b"FPS" in text else None)
         if placed is not None:
             self.known = True
-            self._step_line = int(placed[1]), to_step(placed[2]) if placed[2] else None
+            of_step = placed[2] if placed.re is _STEP_LINE else None
+            self._step_line = int(placed[1]), to_step(of_step) if of_step else None
             self._step_rank = 0
             self._below.clear()
             return True

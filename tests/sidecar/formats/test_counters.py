@@ -40,6 +40,7 @@ def place(samples):
         (b"  12) loss=0.5", Counted(12, 0, weak=True)),
         (b"#12 cost 0.3", Counted(12, 0, weak=True)),
         (b" [====>...........]  Loss: 0.5 | Acc: 30.0% (30/100)   9/391 ", Counted(9, 391)),
+        (b"loss: 0.5012  [ 6400/60000]", Counted(6400, 60000)),
         (b"12 s, loss 0.3", None),
         (b"12:30 loss 0.3", None),
         (b"Fold 3 loss 0.2", None),

@@ -95,6 +95,8 @@ def place(sample):
         ("globalStep={m} loss={v}\n", ("loss", 1400, None, None, None)),
         ("epoch_out: {n}, epoch_in: 3, loss: {v}\n", ("loss", None, 14, None, None)),
         ("step {m}/9,000 | loss {v}\n", ("loss", 1400, None, 9000, None)),
+        ("Total T: {m} Episode Num: {n} Episode T: 40 Reward: {v}\n", ("Reward", 1400, None, None, None)),
+        ("Episode Num: {n} Reward: {v}\n", ("Reward", 14, None, None, None)),
         ("Timestep {m}: return {v}\n", ("return", 1400, None, None, None)),
         ("Epoch {n}/20 completed. Average loss: {v}\n", ("Average loss", None, 14, None, 20)),
         ("Epoch {n} done. Val. loss: 3.1, loss: {v}\n", ("loss", None, 14, None, None)),
@@ -117,6 +119,14 @@ def test_line(form, last):
 @pytest.mark.parametrize(
     ("form", "last"),
     [
+        (
+            "Updates {n}, num timesteps {m}, FPS 950 \n Last 9 training episodes: mean reward {v}, max 3.5\n",
+            ("mean reward", 1400, None, None, None),
+        ),
+        (
+            "Epoch {n}\n-------\nloss: {v}  [   64/30000]\nloss: {v}  [29000/30000]\nTest Error: \n Avg loss: 1.5 \n",
+            ("loss", 14 * 30000 - 1000, 14, None, None),
+        ),
         ("Epoch {n} of 40 took 2.1s\n  training loss:\t{v}\n", ("training loss", None, 14, None, 40)),
         (
             "".join(
