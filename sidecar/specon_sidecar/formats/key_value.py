@@ -236,10 +236,7 @@ class KeyValue(LineParser):
     def _is_of_other_set(
         self, text: bytes, found: list[tuple[MetricCandidate, float]], pair: re.Pattern[bytes]
     ) -> bool:
-        in_doubt = any(one.validates is None and one.rank != BESIDE for one, _ in found)
-        other = self._other.name(
-            text, pair, lambda key: self.choice.named(key) is not None, in_doubt=in_doubt
-        )
+        other = self._other.name(text, pair, self.choice, found)
         if other and not PROGRESS.search(text):
             self.choice.note(found, data_set=other)
         return bool(other)

@@ -1,8 +1,13 @@
 """Which lines are about other data than those of the training: `Test set: Average loss: 2.1`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
+
+from specon_sidecar.formats.metric_choice import BESIDE, MetricCandidate, MetricChoice
+
+Found = Sequence[tuple[MetricCandidate, float]]
+"""The metrics of a line, with their values."""
 
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
@@ -41,28 +46,23 @@ class OtherData:
     def __init__(self) -> None:
         self._has_training = False
 
-    def name(
-        self, text: bytes, pair: re.Pattern[bytes], is_metric: Callable[[bytes], bool], *, in_doubt: bool
-    ) -> str:
-        """Return the name of the data set that a line is about; empty for that of the training.
-
-        `in_doubt`: the line has a metric whose name says nothing of the data.
-        """
-        other = name_of_other_set(text) or _name_before(text, pair, is_metric)
-        head = _HEAD.match(text) if in_doubt and not other else None
-        if head is None:
-            return other
+    def name(self, text: bytes, pair: re.Pattern[bytes], choice: MetricChoice, found: Found) -> str:
+        """Return the name of the data set that a line is about; empty for that of the training."""
+        other = name_of_other_set(text) or _name_before(text, pair, choice)
+        head = None if other else _HEAD.match(text)
+        if head is None or not any(one.validates is None and one.rank != BESIDE for one, _ in found):
+            return other  # all of its names say of which data they are
         self._has_training |= head[1] is not None
         is_other = head[1] is None and self._has_training and b"rain" not in text
         return head[2].decode().lower() if is_other else ""
 
 
-def _name_before(text: bytes, pair: re.Pattern[bytes], is_metric: Callable[[bytes], bool]) -> str:
+def _name_before(text: bytes, pair: re.Pattern[bytes], choice: MetricChoice) -> str:
     """Return the data set that stands before the first number of a metric: `epoch 3, valid: loss 2.1`."""
     if not _SETS.search(text):
         return ""
     for found in pair.finditer(text):
-        if is_metric(found[1]):
+        if choice.named(found[1]) is not None:
             named = _SETS.search(text, 0, found.start())
             return "" if named is None else named[1].decode().lower()
     return ""

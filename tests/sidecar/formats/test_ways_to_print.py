@@ -124,7 +124,7 @@ def test_line(form, last):
             ("mean reward", 1400, None, None, None),
         ),
         (
-            "Epoch {n}\n-------\nloss: {v}  [   64/30000]\nloss: {v}  [29000/30000]\nTest Error: \n Avg loss: 1.5 \n",
+            "Epoch {n}\n---\nloss: {v}  [64/30000]\nloss: {v}  [29000/30000]\nTest Error:\n Avg loss: 1.5\n",
             ("loss", 14 * 30000 - 1000, 14, None, None),
         ),
         ("Epoch {n} of 40 took 2.1s\n  training loss:\t{v}\n", ("training loss", None, 14, None, 40)),
