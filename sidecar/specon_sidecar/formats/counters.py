@@ -200,7 +200,10 @@ def placed(sample: Sample, counted: Counted) -> Sample:
 
 
 class EpochBar:
-    """Finds out whether a bar beside the samples counts the epochs that they name: then it knows how many."""
+    """Finds out whether a bar beside the samples counts the epochs, or the steps, that they name.
+
+    Then it knows how many there are.
+    """
 
     def __init__(self) -> None:
         self._last: float | None = None

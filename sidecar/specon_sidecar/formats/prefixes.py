@@ -34,7 +34,7 @@ PREFIX: Final = re.compile(
     rb"|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
-    rb"|\[?(?:(?:\d{4}[-/.])?\d\d[-/]\d\d|\d\d[-/.]\d\d[-/.](?:\d\d){1,2}+)[T |]"
+    rb"|\[?(?:(?:\d{4}[-/.])?\d\d[-/]\d\d|\d{4}\.\d\d\.\d\d|\d\d[-/.]\d\d[-/.](?:\d\d){1,2}+)[T |]"
     + _CLOCK
     + rb"(?: ?(?:Z|[+-]\d\d:?\d\d))?(?: "
     + _LEVEL

@@ -189,6 +189,11 @@ class Surroundings:
         if self._epochs is None:
             self.known, self._epochs, self._source["epochs"] = True, count, source
 
+    def tell_steps(self, count: int, source: str) -> None:
+        """Take the inferred number of steps, where no line states it."""
+        if self._steps is None:
+            self.known, self._steps, self._source["steps"] = True, count, source
+
     def take(self, line: bytes) -> None:
         """Take a line that may say something about the place or the length of the training."""
         if len(line) > _LONGEST or _RESULT in line:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.bar_at_head import find_bar
 from specon_sidecar.formats.counters import Counted, Counters, EpochBar, counter_beside, counter_of, placed
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.sample import Sample
@@ -60,6 +61,7 @@ class TriedFormat:
         self._evaluations = 0
         self._bars, self._own, self._batches = Counters(), Counters(), Counters()
         self._epoch_bar: EpochBar | None = EpochBar()
+        self._step_bar: EpochBar | None = EpochBar()
         self.samples: deque[tuple[int, Sample]] = deque(maxlen=HEAD)
         """The last samples, each with the number of its line."""
         self.found = 0
@@ -115,6 +117,8 @@ class TriedFormat:
             self._line = line
         else:
             again = False
+            if self._step_bar is not None and sample.total_steps is None and sample.epoch is None:
+                self._learn_steps(sample.step, line)
         evaluated, self._evaluations = around.evaluations != self._evaluations, around.evaluations
         if evaluated and self.series.is_at(sample):
             return None
@@ -123,6 +127,16 @@ class TriedFormat:
         if time is None or sample.time is not None:
             return sample
         return msgspec.structs.replace(sample, time=time)
+
+    def _learn_steps(self, step: int, line: bytes) -> None:
+        """Learn how many steps there are from a bar that goes with them, on the same line or beside it."""
+        around = self._around
+        found = find_bar(line) if b"%|" in line else None
+        bar = around.bar if found is None or found.counts != "training" else found.bar
+        count = None if bar is None or self._step_bar is None else self._step_bar.epochs(step, bar)
+        if count is not None:
+            around.tell_steps(count, f"the bar of {count} that goes with the steps")
+            self._step_bar = None
 
     def _count_step(self, sample: Sample, line: bytes) -> Sample:
         """Return a sample without a step with what a counter says: of its own line, or the bar beside."""

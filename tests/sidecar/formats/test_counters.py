@@ -135,6 +135,18 @@ def test_bar_that_goes_with_the_epochs_says_how_many_there_are():
     assert "bar" in reader.total.source
 
 
+@pytest.mark.parametrize(("ahead", "total"), [(0, 40), (9, None)])
+def test_bar_on_the_line_of_the_steps_says_how_many_there_are(ahead, total):
+    """Where it goes with them; one that is elsewhere counts something else."""
+    text = "".join(
+        f"learn:  {n}%|##  | {n + ahead}/40 [00:13<01:00, 1.7s/it][step={n}] episode={n} return={n}.5\n"
+        for n in range(1, 31)
+    )
+    reader, samples = read(text)
+    assert place(samples) == (30, None, total, None)
+    assert total is None or "bar of 40" in reader.total.source
+
+
 def test_bar_beside_samples_that_were_given_out_already():
     """With a format that was named, nothing of before is there any more when the bar is understood."""
     text = "".join(f"{n}%|#  | {n}/90 [00:01<00:02, 9.5it/s]\nloss {3 - n / 9}\n" for n in range(1, 9))
