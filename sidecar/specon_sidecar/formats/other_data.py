@@ -6,7 +6,7 @@ from typing import Final
 
 from specon_sidecar.formats.metric_choice import BESIDE, MetricCandidate, MetricChoice
 
-Found = Sequence[tuple[MetricCandidate, float]]
+MetricValues = Sequence[tuple[MetricCandidate, float]]
 """The metrics of a line, with their values."""
 
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
@@ -46,7 +46,7 @@ class OtherData:
     def __init__(self) -> None:
         self._has_training = False
 
-    def name(self, text: bytes, pair: re.Pattern[bytes], choice: MetricChoice, found: Found) -> str:
+    def name(self, text: bytes, pair: re.Pattern[bytes], choice: MetricChoice, found: MetricValues) -> str:
         """Return the name of the data set that a line is about; empty for that of the training."""
         other = name_of_other_set(text) or _name_before(text, pair, choice)
         head = None if other else _HEAD.match(text)
