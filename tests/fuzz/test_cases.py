@@ -18,7 +18,7 @@ def test_case(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda one: one.name)
 def test_time(case):
-    """A reader takes twice as long for twice the line, and no more than a second for the longest one."""
+    """A reader's time grows as the line does, and is no more than a second for the longest one."""
     data = case.read_bytes()
     check_time(data, *NAMES)
     check_search_time(data)
