@@ -4,18 +4,20 @@ A NUL is never part of a line. Here it cuts the last line of an input into what 
 repeated in it, and what ends it; without two of them the thirds of that line are taken.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from specon_sidecar.following.lines import MAX_LINE_BYTES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.regular_expression import compile_pattern
 from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, make_reader
-from support.clocks.processor_time import least_seconds
+from support.clocks.processor_time import least_seconds, times_as_long
 
 NAMES = (AUTO, *(name for name in FORMATS if name != REGULAR_EXPRESSION))
 # The lines before it that a reader is shown: a heading, samples.
 LINES_BEFORE = 20
-TRIES = 3
+# How often a line is read at most.
+TURNS = 5
 LONG = MAX_LINE_BYTES
 SHORT = LONG // 8
 # A line of this length that takes less is no matter, however the time grows. Readers take a tenth of it.
@@ -23,8 +25,6 @@ QUICK_SECONDS = 0.05
 # What is linear takes 8 times as long for 8 times the line; what is quadratic, 64 times.
 MOST_TIMES = 16.0
 MOST_SECONDS = 1.0
-# A core may run at twice its speed a moment later: what looks slow is measured again, both lengths in turns.
-TURNS = 5
 # A pattern that is as slow as it may be takes about a second for a line.
 SEARCH_SECONDS = 4.0
 
@@ -56,25 +56,23 @@ def check_time(data: bytes, *names: str) -> None:
     """Raise where a reader of one of these names takes too long for the long line of an input."""
     stretched = stretch(data)
     for name in names:
-        short = long = float("inf")
-        for _ in range(TURNS):
-            long = min(long, seconds(name, stretched, LONG))
-            short = min(short, seconds(name, stretched, SHORT)) if long >= QUICK_SECONDS else short
-            most = max(QUICK_SECONDS, min(MOST_TIMES * short, MOST_SECONDS))
-            if long < most:
-                break
-        assert long < most, f"{name}: {short:.4f} s for {SHORT:,} bytes, {long:.3f} s for {LONG:,}"
+        long = least_seconds(prepare(name, stretched, LONG), enough=QUICK_SECONDS)
+        if long >= QUICK_SECONDS:
+            work, other = prepare(name, stretched, LONG), prepare(name, stretched, SHORT)
+            times = times_as_long(work, other, enough=MOST_TIMES, turns=TURNS)
+            told = f"{name}: {long:.3f} s for {LONG:,} bytes, {times:.0f} times as long as for {SHORT:,}"
+            assert times < MOST_TIMES, told
+            assert long < MOST_SECONDS, told
 
 
-def seconds(name: str, stretched: Stretched, length: int) -> float:
-    """Return the processor time that a reader takes for the line in this length."""
+def prepare(name: str, stretched: Stretched, length: int) -> Callable[[], object]:
+    """Return what reads the line in this length, each time by a reader that has met no name of it."""
     line = stretched.line(length)
-    # A reader remembers the names that it has met.
-    readers = [make_reader(name, FormatOptions()) for _ in range(TRIES)]
+    readers = [make_reader(name, FormatOptions()) for _ in range(TURNS)]
     for reader in readers:
         reader.read(stretched.before)
     fresh = iter(readers)
-    return least_seconds(lambda: next(fresh).read([line]), enough=QUICK_SECONDS, tries=TRIES)
+    return lambda: next(fresh).read([line])
 
 
 def check_search_time(data: bytes) -> None:

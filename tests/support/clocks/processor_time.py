@@ -17,3 +17,20 @@ def least_seconds(work: Callable[[], object], *, enough: float = 0.0, tries: int
         if least < enough:
             break
     return least
+
+
+def times_as_long(
+    work: Callable[[], object], other: Callable[[], object], *, enough: float, turns: int = 5
+) -> float:
+    """Return how many times the processor time of `other` the same thread needs for `work`.
+
+    A core may run at twice its speed a moment later. So the two are measured in turns, and the least counts;
+    no further turn comes once it is below `enough`.
+    """
+    least = float("inf")
+    for _ in range(turns):
+        beside = least_seconds(other, tries=1)
+        least = min(least, least_seconds(work, tries=1) / beside)
+        if least < enough:
+            break
+    return least
