@@ -1,7 +1,5 @@
 """What each waiting job is said to wait for."""
 
-import time
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -16,6 +14,7 @@ from specon_manager.model.constraints import Constraints
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
+from support.clocks.processor_time import least_seconds
 from support.decisions.changed_jobs import NOW, change, nodes
 from support.decisions.gangs import gang, on, with_gang, worker
 
@@ -150,9 +149,8 @@ def test_a_thousand_jobs_on_a_large_cluster_take_no_time():
     for number in range(1000):
         state = with_waiting(state, f"job-{number}", workers=2, cpu=100.0)
     state = state.flatten()
-    began = time.perf_counter()
+    assert least_seconds(lambda: list_waits(state, NOW), enough=2.0) < 2.0
     found = list_waits(state, NOW)
-    assert time.perf_counter() - began < 2.0
     assert len(found) == 1000
     assert found["default/job-999"].position == 1000
 
