@@ -357,6 +357,7 @@ def test_evictions_are_nobodys_business_unless_they_are_to_be_answered():
     assert the(render(values), "ValidatingWebhookConfiguration", settings.name)["webhooks"] == expected
     more = permitted(render(values), {}) - permitted(render(), {})
     assert {(one.resource, one.verb) for one in more} == {
+        ("nodes", "get"),
         ("poddisruptionbudgets", "watch"),
         ("selfsubjectreviews", "create"),
         ("validatingwebhookconfigurations", "get"),

@@ -79,7 +79,7 @@ no registry in values that `--reuse-values` keeps from a chart that had none.
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [list, watch]
+  verbs: [{{ if .Values.interception.enabled }}get, {{ end }}list, watch]
 - apiGroups: [""]
   resources: [persistentvolumes]
   verbs: [get]

@@ -20,6 +20,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import trains_as_one
 from specon_manager.model.transactions import (
     HAS_LEFT,
+    HAS_WAITED,
     MAY_GO,
     YIELDING,
     Kind,
@@ -88,7 +89,7 @@ def try_requests(state: State, now: float) -> Step:
     actions: list[Action] = []
     for request in list(state.requests.values()):
         if now - request.at >= state.settings.deadlines.request:
-            why = f"it has waited for {now - request.at:.0f} s: {request.waits_for}"
+            why = f"{HAS_WAITED}{now - request.at:.0f} s: {request.waits_for}"
             state = record_refusal(state, request, why, now)
             continue
         state, ordered = _try(state, request, now)

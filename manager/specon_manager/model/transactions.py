@@ -279,6 +279,8 @@ IN_PLACE: Final = frozenset({YIELDING, SAVING})
 
 HAS_LEFT: Final = "it has left "
 """With this the note of a request begins whose replica is not on the node any more that it was to leave."""
+HAS_WAITED: Final = "it has waited for "
+"""How the refusal of a request begins that waited for too long, before what it waited for."""
 
 
 class Request(Struct, frozen=True, kw_only=True):

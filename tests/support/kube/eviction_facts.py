@@ -18,8 +18,9 @@ def pod(
     node: str = "node-0",
     deleting: bool = False,
     phase: str = "Running",
+    bare: bool = False,
 ) -> PodFacts:
-    """Return a pod of a StatefulSet of one, with a sidecar."""
+    """Return a pod of a StatefulSet of one, or of nobody, with a sidecar."""
     metadata: dict[str, Any] = {
         "name": "train-0",
         "namespace": "training",
@@ -30,6 +31,9 @@ def pod(
             {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": "o", "controller": True}
         ],
     }
+    if bare:
+        del metadata["ownerReferences"]
+        metadata["annotations"]["specon.io/recreate"] = "true"
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     ready = [{"type": "Ready", "status": "True"}]

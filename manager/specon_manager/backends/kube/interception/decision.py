@@ -10,11 +10,12 @@
 | could be moved, but nobody leads | it passes, and the caller is told |
 | cannot be moved | it passes, with the reason |
 | can be moved, or is being moved | 429, and a wish for its move is kept |
-| was saved, and no other node can take it | it passes: its owner creates the next one |
+| was saved, and no other node can take it | it passes if it has an owner, who creates the next one |
 | has been kept for longer than `patience`, or its moves failed three times | it passes, with a warning |
 
 The result of a move counts for the caller who keeps asking for it. An eviction of the same pod hours later
-is another caller's, and the pod moves from a checkpoint of then.
+is another caller's, and the pod moves from a checkpoint of then. A refusal counts for a minute: the pod was
+not evicted then, and what stood in the way of its move may be over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +29,8 @@ from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.selectors import selects
 from specon_manager.backends.kube.owners.budgets import objections
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.pins import Glance
-from specon_manager.model.transactions import HAS_LEFT, MAY_GO, YIELDING
+from specon_manager.backends.kube.records.pins import NAME_TAKEN, Glance
+from specon_manager.model.transactions import HAS_LEFT, HAS_WAITED, MAY_GO, YIELDING
 from specon_sidecar.counts import format_count
 
 EVACUATION: Final = "Eviction triggered evacuation"
@@ -40,6 +41,10 @@ NAMESAKE_SECONDS: Final = 120.0
 """How long after the end of a move an eviction of the next pod of that name counts as one of the former."""
 FORGOTTEN_SECONDS: Final = 600.0
 """So long after the end of a move nobody waits for it any more; or after `patience`, where that is longer."""
+REFUSED_SECONDS: Final = 60.0
+"""How long the refusal of a move lets the pod go. Whoever evicts it later asks for the first time."""
+ROOM_SECONDS: Final = 30.0
+"""After so long a bare pod that has room nowhere is saved again, and moved if there is room by then."""
 SAVED_SECONDS: Final = 600.0
 """How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved again."""
 _ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED})
@@ -75,7 +80,7 @@ def review(eviction: Eviction, known: Situation, now: float) -> Answer:
     pod, former = known.pod, known.former
     if known.own_user and eviction.user == known.own_user:
         return SILENT
-    if former is not None and not eviction.uid and _is_namesake(pod, former, known, now):
+    if former is not None and not (eviction.uid or known.wishes) and _is_namesake(pod, former, known, now):
         words = f"pods {eviction.name!r} not found: the pod of this name was moved off {former.leave}"
         return Answer(verdict="gone", words=words)
     if pod is None or not pod.replica:
@@ -159,7 +164,7 @@ def _patience(pod: PodFacts, known: Situation) -> float:
 
 
 def _measure_wait(wishes: Sequence[Glance], now: float) -> float:
-    return now - min(each.created_at for each in wishes)
+    return max(0.0, now - min(each.created_at for each in wishes))
 
 
 def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glance]:
@@ -169,7 +174,8 @@ def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glanc
     asked_again = now
     for wish in reversed(known.wishes):
         stays = is_open(wish) or wish.state is MoveState.SUCCEEDED
-        if not stays and asked_again - _find_end(wish) > gap:
+        refused = wish.state is MoveState.REFUSED and wish.message != MAY_GO
+        if not stays and asked_again - _find_end(wish) > (REFUSED_SECONDS if refused else gap):
             break
         found.append(wish)
         asked_again = wish.created_at
@@ -188,29 +194,52 @@ def _next_attempt(wishes: Sequence[Glance]) -> int:
 
 def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
     wishes, attempt = _of_this_time(pod, known, now), _next_attempt(known.wishes)
+    patience = _patience(pod, known)
+    if patience <= 0:
+        return _passes(pod, "nobody waits for its move (a patience of 0)", warning=True)
     if not wishes:
         if not pod.movable:
             return _passes(pod, "its owner does not allow a move", warning=True)
         return _waits(pod, "a move is asked for", attempt=attempt)
-    last = wishes[-1]
-    patience, waited = _patience(pod, known), _measure_wait(wishes, now)
+    last, waited = wishes[-1], _measure_wait(wishes, now)
     if is_open(last):
         if waited >= patience:
             return _passes(pod, f"its move is not over after {waited:.0f} s", warning=True)
         return _waits(pod, last.message or f"its move is {last.state or 'asked for'}")
+    moves = sum(each.state is not MoveState.REFUSED for each in wishes)
+    return _of_result(pod, last, moves, attempt, in_time=waited < patience, now=now)
+
+
+def _of_result(pod: PodFacts, last: Glance, moves: int, attempt: int, *, in_time: bool, now: float) -> Answer:
+    """Return the answer where the last of so many moves is over; `in_time`: patience is not."""
+    age = now - _find_end(last)
     if last.message == MAY_GO and (last.purpose == YIELDING or last.state is MoveState.REFUSED):
-        if now - _find_end(last) <= SAVED_SECONDS:
-            return _passes(pod, MAY_GO)
-        return _waits(pod, "its checkpoint is old by now, and it is saved again", attempt=attempt)
-    if last.state is MoveState.REFUSED:
-        return _passes(pod, last.message, warning=True)
+        return _of_saved(pod, age, attempt, in_time=in_time)
     if last.state is MoveState.SUCCEEDED:
         return SILENT
-    if len(wishes) >= ATTEMPTS or waited >= patience:
-        return _passes(
-            pod, f"{format_count(len(wishes), 'move')} failed, the last one: {last.message}", warning=True
-        )
+    if last.state is MoveState.REFUSED:
+        if in_time and last.message.startswith((NAME_TAKEN, HAS_WAITED)):
+            return _waits(pod, "a move is asked for again", attempt=attempt)
+        return _passes(pod, last.message, warning=True)
+    if moves >= ATTEMPTS or not in_time:
+        failed = format_count(moves, "move")
+        return _passes(pod, f"{failed} failed, the last one: {last.message}", warning=True)
     return _waits(pod, "a move failed and is tried again", attempt=attempt)
+
+
+def _of_saved(pod: PodFacts, age: float, attempt: int, *, in_time: bool) -> Answer:
+    """Return the answer of a pod that no other node can take, so many seconds after it was saved.
+
+    Nobody creates a bare pod again. It stays, is moved once there is room, and goes when its time is over.
+    """
+    if not pod.owned:
+        if not in_time:
+            return _passes(pod, f"{MAY_GO}; nobody creates a bare pod again", warning=True)
+        again = attempt if age > ROOM_SECONDS else 0
+        return _waits(pod, "it is saved, and a bare pod waits for room on another node", attempt=again)
+    if age <= SAVED_SECONDS:
+        return _passes(pod, MAY_GO)
+    return _waits(pod, "its checkpoint is old by now, and it is saved again", attempt=attempt)
 
 
 def _waits(pod: PodFacts, why: str, attempt: int = 0) -> Answer:

@@ -12,17 +12,18 @@ from msgspec import Meta, Struct
 from specon_manager.backends.kube.interception.cache import EvictionCache
 from specon_manager.backends.kube.interception.decision import SILENT, Situation, is_put_off, review
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction
-from specon_manager.backends.kube.interception.facts import PodFacts
+from specon_manager.backends.kube.interception.facts import PodFacts, has_sidecar, node_facts, pod_facts
 from specon_manager.backends.kube.interception.leader_last import LeaderLast
 from specon_manager.backends.kube.interception.unwritten import Unwritten
 from specon_manager.backends.kube.interception.wish import wish_name, wish_object
 from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.pins import Glance, glance
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.recorder import Recorder, reference
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import MIGRATIONS, PODS, SELF_REVIEWS, Object
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, NODES, PODS, SELF_REVIEWS, Object
 
 _log = logging.getLogger(__name__)
 _WRITE_SECONDS: Final = 2.0  # the API server waits for 5
@@ -35,6 +36,8 @@ _SEVERAL: Final = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
 """The API server's words, kube-apiserver 1.36, `core/pod/storage/eviction.go`."""
+_NAMES: Final = 3
+"""So many names are tried for a wish."""
 _RETRY_SECONDS: Final = 10.0
 _REMEMBERED: Final = 1000
 
@@ -94,6 +97,8 @@ class Desk:
         if self._leader.concerns(eviction):
             return await self._leader.answer(eviction, self._keeps)
         answer, pod = self._review(eviction), self.cache.pod(eviction.namespace, eviction.name)
+        if answer.verdict == "gone":
+            answer, pod = await self._look_again(eviction, answer)
         if answer.by_budget and pod is not None and not eviction.dry_run:
             answer = await self._by_budget(pod) or self._review(eviction, asked=pod)
         if answer.attempt and pod is not None and not eviction.dry_run:
@@ -122,22 +127,46 @@ class Desk:
         )
         return any(self._review(each).verdict == "wait" for each in asked)
 
-    def _review(self, eviction: Eviction, asked: PodFacts | None = None) -> Answer:
-        """Return the answer by the facts; of the pod `asked` without its budgets, which were."""
-        budgets = self.cache.budgets(eviction.namespace) if asked is None else ()
-        pod = asked or self.cache.pod(eviction.namespace, eviction.name)
+    def _review(
+        self, eviction: Eviction, asked: PodFacts | None = None, *, emptied: bool | None = None
+    ) -> Answer:
+        """Return the answer by the facts; of the pod `asked` without its budgets, which were.
+
+        With `emptied` the pod and its node are as the API server has just told.
+        """
+        is_read = emptied is not None
+        pod = asked if asked or is_read else self.cache.pod(eviction.namespace, eviction.name)
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
         known = Situation(
             pod=pod,
-            emptied=pod is not None and self.cache.is_driven_out(pod),
+            emptied=(pod is not None and self.cache.is_driven_out(pod)) if emptied is None else emptied,
             wishes=wishes,
             former=former,
-            budgets=budgets,
+            budgets=self.cache.budgets(eviction.namespace) if asked is None or is_read else (),
             led=self._led(),
             own_user=self._own_user or "",
             patience=self._settings.patience,
         )
         return review(eviction, known, self._wall())
+
+    async def _look_again(self, eviction: Eviction, gone: Answer) -> tuple[Answer, PodFacts | None]:
+        """Return the answer by what the API server has now, before a pod is said to be gone; and the pod.
+
+        Whoever drains a node believes it and leaves the pod there. The watch may be late, and it does not
+        tell of pods without a sidecar. Where the API server does not tell either, the pod is `gone`.
+        """
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                read = await self._api.get(PODS, eviction.name, eviction.namespace)
+                pod = pod_facts(read)
+                node = node_facts(await self._api.get(NODES, pod.node)) if pod.node else None
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            if isinstance(error, ApiError) and error.not_found:
+                return SILENT, None  # it says so itself
+            return gone, None
+        if not has_sidecar(read):
+            return SILENT, None
+        return self._review(eviction, pod, emptied=node is not None and node.drives_out(pod)), pod
 
     async def _by_budget(self, pod: PodFacts) -> Answer | None:
         """Return what the API server says of the pod's budgets; None where they do not forbid its end.
@@ -175,26 +204,40 @@ class Desk:
         return own, others[-1] if others else None
 
     async def _write(self, pod: PodFacts, attempt: int, user: str) -> bool:
-        """Write the wish, which somebody may have done already; whether it is there."""
-        name = wish_name(pod, attempt)
-        if name is None:
-            return False
+        """Write the wish, which somebody may have done already; whether it is there.
+
+        Another object may have the name: one that somebody made, or the record of an earlier wish that was
+        deleted and written again. Then the wish has the next name.
+        """
+        for name in (wish_name(pod, attempt + more) for more in range(_NAMES)):
+            if name is None:
+                return False
+            try:
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    found = await self._create(pod, name, user)
+            except (ApiError, ApiUnavailableError, TimeoutError) as error:
+                why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
+                _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
+                return False
+            if found.evicted != f"{pod.name}/{pod.uid}":
+                continue
+            if len(self._written) >= _REMEMBERED:
+                self._written.pop(next(iter(self._written)))
+            self._written[str(name)] = found
+            self._unwritten.note_written(pod.uid)
+            return True
+        return False
+
+    async def _create(self, pod: PodFacts, name: Name, user: str) -> Glance:
+        """Return the Migration of that name, made now where there was none."""
         try:
-            async with asyncio.timeout(_WRITE_SECONDS):
-                made = await self._api.create(MIGRATIONS, wish_object(pod, name, user), name.namespace)
-        except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            if isinstance(error, ApiError) and error.already_exists:
-                self._unwritten.note_written(pod.uid)
-                return True
-            why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
-            _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
-            return False
-        if len(self._written) >= _REMEMBERED:
-            self._written.pop(next(iter(self._written)))
-        self._written[str(name)] = glance(made)
-        self._unwritten.note_written(pod.uid)
+            made = await self._api.create(MIGRATIONS, wish_object(pod, name, user), name.namespace)
+        except ApiError as error:
+            if not error.already_exists:
+                raise
+            return glance(await self._api.get(MIGRATIONS, name.name, name.namespace))
         _log.info("%.80s evicts %s/%s: it is to be moved first", user, pod.namespace, pod.name)
-        return True
+        return glance(made)
 
     def _unwritten_yet(self, pod: PodFacts) -> Answer:
         """Return the answer where a wish is not written: that is tried again for a minute."""

@@ -5,10 +5,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotation_keys import EVICT_ONLY, IN_PROGRESS
+from specon_manager.backends.kube.objects.annotation_keys import (
+    EVICT_ONLY,
+    IN_PROGRESS,
+    INJECTED,
+    SIDECAR_LABEL,
+)
 from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.fields import mapping, mappings
-from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.identity import controller_of, identity_of
 from specon_manager.backends.kube.objects.node_warnings import warnings_of
 from specon_manager.backends.kube.objects.scheduling import taints_of, tolerations_of
 from specon_manager.backends.kube.transport.resources import Object
@@ -29,6 +34,8 @@ class PodFacts(Struct, frozen=True, kw_only=True, gc=False):
     ended: bool
     leaving: bool
     """Whether it was told to end."""
+    owned: bool
+    """Whether somebody creates the next one when it is gone: a bare pod has no owner."""
     movable: bool
     """Whether its owner lets it be moved at all."""
     patience: float | None
@@ -80,6 +87,7 @@ def pod_facts(pod: Object) -> PodFacts:
         replica="" if identity is None else identity.replica,
         ended=phase in _TERMINAL,
         leaving=deleting is not None,
+        owned=controller_of(pod) is not None,
         movable=options.migrate is not False,
         patience=options.eviction_patience,
         marks=(str(annotations.get(EVICT_ONLY, "")), str(annotations.get(IN_PROGRESS, ""))),
@@ -93,6 +101,11 @@ def pod_facts(pod: Object) -> PodFacts:
             "status": {"phase": phase, "conditions": ready[:1]},
         },
     )
+
+
+def has_sidecar(pod: Object) -> bool:
+    """Whether it is a pod of ours, by the label that those have."""
+    return mapping(mapping(pod.get("metadata")).get("labels")).get(SIDECAR_LABEL) == INJECTED
 
 
 def node_facts(node: Object) -> NodeFacts:

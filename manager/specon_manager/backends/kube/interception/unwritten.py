@@ -3,8 +3,9 @@
 from typing import Final
 
 PUT_OFF_SECONDS: Final = 60.0
-FORGOTTEN_SECONDS: Final = 300.0
-"""After so long without another failure, the next one counts as the first; drains ask every few seconds."""
+FORGOTTEN_SECONDS: Final = 3600.0
+"""After so long without another failure, the next one counts as the first. Drains ask every few seconds, the
+descheduler in each of its rounds, which are minutes apart."""
 REMEMBERED: Final = 1000
 
 

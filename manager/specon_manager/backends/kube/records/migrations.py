@@ -12,7 +12,7 @@ from specon_manager.backends.kube.objects.names import Name, namespace_of
 from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_status import MigrationStatus, to_first_schema
-from specon_manager.backends.kube.records.pins import Glance, arriving, glance, pins_of
+from specon_manager.backends.kube.records.pins import NAME_TAKEN, Glance, arriving, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -126,7 +126,9 @@ class MigrationWatch:
         self._withdrawn.clear()
         self._waiting = {each.uid: each for each in self._ours() if each.asked}
         asked = {str(each.name): each for each in self._waiting.values()}
-        self._deleted.extend(each.id for each in queued if not _asks_for(asked.get(each.id), each))
+        self._deleted.extend(
+            each.id for each in queued if not self._is_wanted(asked.get(each.id), each, uid_of)
+        )
         while True:
             while self._deleted:
                 name = self._deleted.popleft()
@@ -157,7 +159,7 @@ class MigrationWatch:
         if gone:
             objection = f"the evicted pod {asked.evicted.partition('/')[0]} is gone"
         if objection is None and (is_known(str(asked.name)) or str(asked.name) in self._withdrawn):
-            objection = f"there was a Migration {asked.name} before: choose another name"
+            objection = f"{NAME_TAKEN}{asked.name} before: choose another name"
         if objection is not None or replica is None:
             if not await self._refuse(asked, objection or "it names nothing to move"):
                 return
@@ -175,9 +177,18 @@ class MigrationWatch:
             )
         self._looked_at.add(asked.uid)
 
+    def _is_wanted(self, found: Glance | None, request: Request, uid_of: UidOf | None) -> bool:
+        """Whether a Migration, as it is now, still asks for what was read of it."""
+        if found is None or found.replica not in (None, request.replica or None):
+            return False
+        if uid_of is not None and self._is_for_a_former_pod(found, uid_of):
+            return False
+        wanted = (found.target, (), found.leave) if request.replica else (found.target, found.targets, "")
+        return wanted == (request.target, request.targets, request.leave)
+
     def _is_for_a_former_pod(self, asked: Glance, uid_of: UidOf) -> bool:
-        """Whether an eviction that has passed meanwhile asked for it, and nobody has looked at it."""
-        if not asked.evicted or asked.message or self._wall() - asked.created_at < _KNOWN_BY_THEN:
+        """Whether an eviction asked for it whose pod is gone: it has passed, or somebody deleted the pod."""
+        if not asked.evicted or self._wall() - asked.created_at < _KNOWN_BY_THEN:
             return False
         pod, _, uid = asked.evicted.partition("/")
         return uid_of(asked.name.namespace, pod) != uid
@@ -253,14 +264,6 @@ class MigrationWatch:
 
 def _find_evicted_pod(found: Glance) -> tuple[str, str]:
     return found.name.namespace, found.evicted.partition("/")[0]
-
-
-def _asks_for(found: Glance | None, request: Request) -> bool:
-    """Whether a Migration, as it is now, still asks for what was read of it."""
-    if found is None or found.replica not in (None, request.replica or None):
-        return False
-    wanted = (found.target, (), found.leave) if request.replica else (found.target, found.targets, "")
-    return wanted == (request.target, request.targets, request.leave)
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:

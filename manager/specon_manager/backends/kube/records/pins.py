@@ -36,6 +36,10 @@ _LABEL: Final = 63
 """Characters of a label's value, and so of a hostname in a node selector."""
 
 
+NAME_TAKEN: Final = "there was a Migration "
+"""How the refusal of a request begins whose name another one had before."""
+
+
 class Glance(Struct, frozen=True, kw_only=True, gc=False):
     """What every manager keeps of a Migration, the leading one and those that stand by."""
 

@@ -6,7 +6,8 @@ import pytest
 from specon_manager.backends.kube.interception.decision import ATTEMPTS, EVACUATION, Situation, review
 from specon_manager.backends.kube.interception.eviction import Eviction
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.model.transactions import MAY_GO, YIELDING
+from specon_manager.backends.kube.records.pins import NAME_TAKEN
+from specon_manager.model.transactions import HAS_WAITED, MAY_GO, YIELDING
 from support.kube.eviction_facts import NOW, UID, pod, wish
 
 EVICTION = Eviction(review="r", namespace="training", name="train-0", user="admin")
@@ -114,6 +115,46 @@ def test_who_may_go_is_saved_anew_where_nobody_came_for_long():
     assert answer(wishes=[soon], patience=1800.0).verdict == "pass"
     found = answer(wishes=[late], patience=1800.0)
     assert (found.verdict, found.attempt) == ("wait", 2)
+
+
+@pytest.mark.parametrize("message", [f"{NAME_TAKEN}evict-1 before", f"{HAS_WAITED}3600 s: others move"])
+def test_a_refusal_that_says_nothing_of_the_pod_lets_it_go_only_after_its_patience(message):
+    """Somebody deleted the wish, or it waited for an hour where the pod has two."""
+    refused = wish(MoveState.REFUSED, age=3601, ended=NOW - 1, message=message)
+    found = answer(pod=pod(annotations={"specon.io/eviction-patience": "2h"}), wishes=[refused])
+    assert (found.verdict, found.attempt) == ("wait", 2)
+    assert answer(wishes=[refused]).verdict == "pass"
+
+
+@pytest.mark.parametrize(("age", "verdict", "attempt"), [(59, "pass", 0), (61, "wait", 2)])
+def test_a_refusal_counts_for_a_minute(age, verdict, attempt):
+    """The manager was paused, and is not any more: the pod was not evicted meanwhile."""
+    refused = wish(MoveState.REFUSED, age=age + 1, ended=NOW - age, message="the manager is paused")
+    found = answer(wishes=[refused])
+    assert (found.verdict, found.attempt) == (verdict, attempt)
+
+
+@pytest.mark.parametrize("wishes", [[], [wish(age=-5)]], ids=["none", "by another clock"])
+def test_a_patience_of_0_asks_for_no_move(wishes):
+    """Also where the API server's clock, by which a wish is made, is ahead."""
+    found = answer(pod=pod(annotations={"specon.io/eviction-patience": "0"}), wishes=wishes)
+    assert (found.verdict, found.attempt) == ("pass", 0)
+
+
+@pytest.mark.parametrize(
+    ("ages", "verdict", "attempt"),
+    [([10], "wait", 0), ([40], "wait", 2), ([1801, 900, 10], "pass", 0)],
+    ids=["saved", "asked again", "too long"],
+)
+def test_a_bare_pod_waits_for_room_until_its_patience_is_over(ages, verdict, attempt):
+    """Nobody creates the next one: it would never train again, whatever was saved."""
+    saved = [
+        wish(MoveState.ROLLED_BACK, age=age, ended=NOW - age, purpose=YIELDING, message=MAY_GO)
+        for age in ages
+    ]
+    found = answer(pod=pod(bare=True), wishes=saved, patience=1800.0)
+    assert (found.verdict, found.attempt) == (verdict, attempt)
+    assert answer(wishes=saved, patience=1800.0).verdict == "pass"
 
 
 def test_a_new_wish_has_a_name_that_none_has_where_old_ones_are_tidied_away():

@@ -33,3 +33,9 @@ def test_more_pods_than_are_remembered_are_not_put_off_for_ever():
     pods = [str(number) for number in range(REMEMBERED + 1)]
     assert [unwritten.put_off(uid, 0.0) for uid in pods] == [True] * REMEMBERED + [False]
     assert not any(unwritten.put_off(uid, 60.0) for uid in pods)
+
+
+def test_who_asks_every_six_minutes_is_not_put_off_for_ever():
+    """The rounds of the descheduler are five minutes apart."""
+    unwritten = Unwritten()
+    assert [unwritten.put_off("u", at * 360.0) for at in range(3)] == [True, False, False]
