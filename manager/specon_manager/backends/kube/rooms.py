@@ -1,5 +1,6 @@
 """Room for moves: asked whether a move may be at all, held by placeholder pods, given back."""
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class Placeholders:
         self._emit, self._monotonic = emit, monotonic
         self._holding: dict[str, _Holding] = {}
         """By the name of the placeholder."""
+        self._owed: set[tuple[str, str]] = set()
+        """Moves and replicas whose room is to be given back, and is not known to be."""
         self._defence = Defence(hands, watch, priority_class=settings.guard_class, migration=self.migration)
 
     def begin(self, state: State) -> None:
@@ -96,6 +99,7 @@ class Placeholders:
         """Refuse a move that cannot be; else have room held. Neither has touched the replica."""
         name = placeholder_name(order.transaction, order.replica)
         self._holding.pop(name, None)
+        self._owed.discard((order.transaction, order.replica))
         pod = self._watch.ledger.live(order.replica)
         node = self._watch.nodes.node(order.node)
         if pod is None or pod.deleting or pod.ended:
@@ -120,6 +124,7 @@ class Placeholders:
     async def release(self, order: ReleaseRoom) -> None:
         """Give back the room held for a replica on its target; none held is fine."""
         self._holding.pop(placeholder_name(order.transaction, order.replica), None)
+        self._owed.add((order.transaction, order.replica))
         await self._defence.release(order)
         await self._give_back(order.transaction, order.replica)
 
@@ -137,6 +142,8 @@ class Placeholders:
 
         `move` is the one whose target that is; empty where it is none's.
         """
+        if move:
+            self._owed.add((move, replica))
         await self._defence.give_back(replica, node)
         if move:
             await self._give_back(move, replica)
@@ -147,6 +154,7 @@ class Placeholders:
         await give_back(self._hands, placeholder_name(move, replica), namespace)
         if self._watch.pods is not None and (namespace, former) in self._watch.pods.items:
             await give_back(self._hands, former, namespace)
+        self._owed.discard((move, replica))
 
     def look(self, name: str) -> None:
         """See what became of the room that the placeholder of this name holds."""
@@ -178,6 +186,9 @@ class Placeholders:
         for name in list(self._holding):
             self.look(name)
         await self._defence.settle()
+        for move, replica in sorted(self._owed):
+            with contextlib.suppress(ApiError, ApiUnavailableError):  # tried again at the next look
+                await self._give_back(move, replica)
 
     def forget(self, job: str) -> None:
         """Let go of a job that is not there any more."""
