@@ -37,7 +37,9 @@ LEAVING: Final = "leave"
 """Purpose of a move off a node that someone else wants to be empty."""
 
 _LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
-_MOST: Final = 1000  # requests that wait
+_MOST: Final = 10_000  # requests that wait: a drain of many nodes asks for one move of each pod
+_MOST_OF_ONE: Final = 8
+"""Requests that wait for one replica or one job, so that its owner takes no other's place."""
 _NAMED: Final = 3  # nodes for which a refusal says why they cannot take the replica
 _PASSING: Final = frozenset(
     {Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT, Refusal.JUST_STARTED}
@@ -67,8 +69,8 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
     )
     if len(event.id) > _LONGEST_ID:
         return record_refusal(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
-    if len(state.requests) >= _MOST:
-        return record_refusal(state, request, f"{_MOST} requests wait already", now), []
+    if (full := _no_more(state, request)) is not None:
+        return record_refusal(state, request, full, now), []
     if (same := _same_request(state, request)) is not None:
         return record_refusal(
             state, request, f"{same.id} asks for the same, and waits: {same.waits_for}", now
@@ -129,6 +131,16 @@ def is_known(state: State, name: str) -> bool:
     return (
         name in state.transactions or name in state.requests or any(each.id == name for each in state.history)
     )
+
+
+def _no_more(state: State, request: Request) -> str | None:
+    """Return why no further request may wait, in words; None where it may."""
+    if len(state.requests) >= _MOST:
+        return f"{_MOST} requests wait already"
+    subject = request.job or request.replica
+    if sum((each.job or each.replica) == subject for each in state.requests.values()) >= _MOST_OF_ONE:
+        return f"{_MOST_OF_ONE} requests wait for {subject} already"
+    return None
 
 
 def _same_request(state: State, request: Request) -> Request | None:

@@ -335,3 +335,16 @@ def test_what_may_go_keeps_its_pause_until_it_is_gone():
     (move,) = after.history
     assert (move.state, move.note) == (TransactionState.ROLLED_BACK, MAY_GO)
     assert [each.release for each in actions if isinstance(each, WithdrawRequest)] == [False]
+
+
+def test_the_requests_for_one_replica_take_no_place_of_others():
+    """A tenant that asks a thousand times for its own lets nobody else be refused; nor does a large drain."""
+    settings = Settings(policy="fifo", gate=Gate(enabled=False), budgets=Budgets(moves_at_once=1))
+    state = cluster_of({"node-0": "p" * 1100, "node-1": "", "node-2": ""}, settings=settings)
+    mine, *theirs = sorted(state.replicas)
+    for number in range(1000):
+        state, _ = step(state, ev.MoveRequested(id=f"mine/{number}", replica=mine, leave="node-0"), NOW)
+    for number, replica in enumerate(theirs):
+        state, _ = step(state, ev.MoveRequested(id=f"drain/{number}", replica=replica, leave="node-0"), NOW)
+    assert len(state.requests) == 8 + len(theirs)
+    assert {each.note for each in state.history} == {f"8 requests wait for {mine} already"}

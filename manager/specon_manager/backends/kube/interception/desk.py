@@ -248,8 +248,8 @@ class Desk:
 
     async def _after_the_leader(self, eviction: Eviction, pod: PodFacts) -> Answer:
         """Return the answer once the leader has looked at the wish; or after a moment, whatever is known."""
-        until = time.monotonic() + _ANSWER_SECONDS
-        while time.monotonic() < until:
+        until = self._monotonic() + _ANSWER_SECONDS
+        while self._monotonic() < until:
             last = self.wishes(pod)[-1:]
             if last and (last[0].state is not None or last[0].message):
                 break
