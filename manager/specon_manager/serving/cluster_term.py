@@ -253,6 +253,7 @@ class Term:
             is_in_flight=lambda move: move in controller.state.transactions or self._memory.is_answered(move),
             uid_of=self.backend.uid_of,
             queued=list(controller.state.requests.values()),
+            note_deleted=self._memory.note_deleted,
         )
 
     async def log_tail(self, replica: str) -> LogTail:

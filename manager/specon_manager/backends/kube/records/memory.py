@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.answers import Answers
 from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import MoveState
@@ -125,6 +126,8 @@ class ClusterMemory:
         )
         self._recorded: dict[str, Transaction] = {}
         """The transactions in flight as they are on record, by id."""
+        self._deleted: set[Name] = set()
+        """Migrations that somebody deleted, and nobody has looked at since."""
         self._refused: dict[str, str] = {}
         """Ids in flight that could not be recorded, each with the reason."""
         self._ended: set[str] = set()
@@ -150,16 +153,25 @@ class ClusterMemory:
         elif not isinstance(event, InstructionDelivered | NodeObserved):
             self._scan = True
 
+    def note_deleted(self, name: Name) -> None:
+        """Take note that a Migration is gone: that of a move in flight is written again at the next commit.
+
+        The next leader would not know of the move otherwise, nor how to create its bare pod again.
+        """
+        self._deleted.add(name)
+
     async def commit(self, state: State, *, acting: bool) -> Mapping[str, str]:
         """Write every transaction that went on; returns once that is done, however long the API is away.
 
         Raises NotLeadingError, and ApiError where one that was begun can be recorded no more.
         """
         del acting  # these are few: each step of one is written at once
+        lost = self._moves.find_moves(self._deleted)
+        self._deleted.clear()
         flying = [
             each
             for each in state.transactions.values()
-            if each.id not in self._refused and self._recorded.get(each.id) != each
+            if each.id not in self._refused and (self._recorded.get(each.id) != each or each.id in lost)
         ]
         over = self._newly_ended(state)
         self._moves.follow(state, self._now)

@@ -60,6 +60,7 @@ class MigrationWatch:
         self._withdrawn: set[str] = set()
         self._of_evictions: dict[tuple[str, str], dict[str, Glance]] = {}
         """What evictions were turned into, by namespace and name of the pod."""
+        self._note_deleted: Callable[[Name], None] = lambda _: None
         self._first_schema = False
         """Whether the server does not know that a move may be refused."""
         self._woken = asyncio.Event()
@@ -106,6 +107,7 @@ class MigrationWatch:
         is_in_flight: Callable[[str], bool] = lambda _: False,
         uid_of: UidOf | None = None,
         queued: Collection[Request] = (),
+        note_deleted: Callable[[Name], None] = lambda _: None,
     ) -> None:
         """Hand on each request once, while this manager leads; those made while nobody led come first.
 
@@ -117,10 +119,11 @@ class MigrationWatch:
         the history: an object that has the name of a former request is refused. So is, by `uid_of`, an old
         one for an evicted pod that another has replaced since: nobody evicts that one. One of a move that
         `is_in_flight` is its record, which was deleted and is written again. What waited with an earlier
-        leader is handed on again. What cannot be handed on is answered in its status at once. Until
-        cancelled.
+        leader is handed on again. What cannot be handed on is answered in its status at once.
+        `note_deleted` is told of each Migration that somebody deletes. Until cancelled.
         """
         await self.synced.wait()
+        self._note_deleted = note_deleted
         self._looked_at.clear()
         self._deleted.clear()
         self._withdrawn.clear()
@@ -250,6 +253,8 @@ class MigrationWatch:
         self._pins = None
         before, after = change.before, change.after
         self._index(before, after)
+        if after is None and before is not None:
+            self._note_deleted(before.name)
         if after is not None and after.asked and self._is_ours(after):
             self._waiting[after.uid] = after
             self._woken.set()

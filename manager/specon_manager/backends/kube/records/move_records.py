@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Collection
 
 from specon_manager.backends.kube.objects.names import Name, migration_name, other_name
 from specon_manager.backends.kube.records.decoding import moment
@@ -66,6 +67,10 @@ class MoveRecords:
             moves = (each for each in state.transactions.values() if not each.whole)
             self._open = {replica: move for move in moves for replica in move.concerned}
         self._state, self._now = state, now
+
+    def find_moves(self, names: Collection[Name]) -> set[str]:
+        """Return the ids of the moves in flight whose Migrations have these names."""
+        return {move for move, kept in self._kept.items() if kept.name in names} if names else set()
 
     def forget_manifests(self, state: State) -> None:
         """Let go of how pods are created that are there again, or never will be."""
