@@ -43,14 +43,7 @@ _SETTINGS: Final = {
     "policy": "specon",
     "budgets": {"cooldown": 0, "retry_cooldown": 60},
     "gate": {"enabled": False},
-    "deadlines": {
-        "start": 10,
-        "hold": 5,
-        "checkpoint": 10,
-        "eviction_margin": 5,
-        "verify": 20,
-        "crash_backoff": 0.1,
-    },
+    "deadlines": PATIENCE,
 }
 _DEFAULTS: Final = {
     "classifier": "specon",  # converges within a few intervals; `horizon` wants to see more of a run
