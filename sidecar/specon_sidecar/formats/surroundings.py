@@ -247,6 +247,10 @@ class Surroundings:
                 step, total = self._places.epochs.through(epoch, epochs, step, self._steps)
         return Sample(name, value, step, epoch, total, time, epochs)
 
+    def see_step(self, step: int) -> None:
+        """Take note of a step before any heading: one that goes on from there is that of the training."""
+        self._places.see_before_epochs(step)
+
     def _begins_anew(self, epoch: float, step: int) -> bool:
         """Whether the stated number of steps is that of an epoch, for they went back where one began."""
         before, self._before = self._before, (epoch, step)

@@ -350,6 +350,14 @@ def test_stated_steps_of_an_epoch_are_no_total():
     assert (samples[-1].step, samples[-1].total_steps, samples[-1].total_epochs) == (150, 200, 4)
 
 
+def test_steps_that_go_on_below_the_first_heading():
+    """They count the training: the log, or what is left of it, began within an epoch."""
+    text = lines("step: {n}/300 loss: {v}", 10) + "Epoch 5/5\n"
+    text += "".join(f"step: {n}/300 loss: {2 - n / 300}\n" for n in range(11, 31))
+    _, samples = read(text)
+    assert (samples[-1].step, samples[-1].total_steps, samples[-1].epoch) == (30, 300, 5)
+
+
 @pytest.mark.parametrize("per_epoch", [1, 5])
 def test_steps_that_are_numbered_through_the_epochs(per_epoch):
     """`epoch: 3, iter: 150/10000` that goes on growing counts the training."""
