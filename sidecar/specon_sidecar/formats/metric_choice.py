@@ -21,6 +21,7 @@ from specon_sidecar.formats.metric_names import (
     goal_of,
     is_last_resort,
     is_loss,
+    is_of_class,
     is_of_episodes,
     is_of_policy,
     is_part,
@@ -400,7 +401,7 @@ class MetricChoice:
             return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else plain)
         score = score_rank(name)
         if score is not None:
-            return SCORE + score
+            return SCORE + 2 * score + is_of_class(name)
         if not self._last_resorts:
             return None
         if canonical(name) == TOTAL_OF_PARTS:

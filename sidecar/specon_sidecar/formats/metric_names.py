@@ -149,6 +149,7 @@ _OF_RETURNS: Final = frozenset(
 # `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
 _EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
 _MEANS: Final = frozenset({"average", "avg", "mean", "total"})
+_OVERALL: Final = _MEANS | {"overall", "macro", "micro", "weighted", "all"}
 # Names followed where a log prints neither a loss nor a score.
 _ERRORS: Final = frozenset(
     {
@@ -313,6 +314,13 @@ def score_rank(name: str) -> int | None:
         return None
     half = _SCORES.intersection(found) <= _HALVES and "mAP" not in name
     return (0 if VALIDATION.isdisjoint(found) else 1) + 2 * half
+
+
+def is_of_class(name: str) -> bool:
+    """Whether the name of a score may be that of one class or task: "accuracy of cats", but not "mean acc"."""
+    found = set(words(name))
+    beside = found - _MORE_IS_BETTER - VALIDATION - _OF_TRAINING
+    return bool(beside) and _OVERALL.isdisjoint(found)
 
 
 def is_reward(name: str) -> bool:

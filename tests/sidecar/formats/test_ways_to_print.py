@@ -505,3 +505,10 @@ def test_halves_of_a_score_stand_behind_it():
     """Precision grows at the price of recall."""
     text = "".join(f"epoch {n} precision: 0.{50 + n}, recall: 0.4, fscore: 0.{30 + n}\n" for n in range(20))
     assert read(text)[1][-1].name == "fscore"
+
+
+def test_score_of_all_classes_is_followed():
+    """Those of one class each stand behind it, wherever it stands."""
+    form = "epoch {n}\naccuracy of cats: 0.9{n}\naccuracy of dogs: 0.8{n}\nmean acc: 0.7{n}\n"
+    assert read(repeat(form))[1][-1].name == "mean acc"
+    assert read(repeat("epoch {n} car iou: 0.9{n}, iou: 0.7{n}\n"))[1][-1].name == "iou"
