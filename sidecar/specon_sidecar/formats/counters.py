@@ -25,7 +25,7 @@ _LATEST: Final = 10**9
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
     rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
-    rb"|mini-?batch|progress:?|after|at|no\.?|n|i|t)"
+    rb"|mini-?batch|progress:?|process|after|at|no\.?|n|i|t)"
 )
 # What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.
 _UNITS: Final = (
@@ -40,7 +40,7 @@ _OWN: Final = re.compile(
     rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\],?\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
     # `[20 500/9000]`: the epoch before its step
     rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
-    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
+    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,(]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
     # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
     rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"

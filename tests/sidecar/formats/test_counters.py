@@ -32,6 +32,7 @@ def place(samples):
         (b"E 12/500 | Loss:0.7", Counted(12, 500, of_epochs=True)),
         (b"Snapshot 2000 saved", Counted(2000, 0)),
         (b"2026-11-20 10:00:00,123 - INFO - after 31 images", Counted(31, 0)),
+        (b"2026-11-20 10:00:00,123 INFO [fit.py:9] Process 100/3161(3.1%) loss: 0.5", Counted(100, 3161)),
         (b"Average Loss 3.5 after 2091 sentences", Counted(2091, 0)),
         (b"  [    1000 eps] reward=0.5", Counted(1000, 0)),
         (b"[3/25][100/1583] Loss: 0.5", Counted(100, 1583, epoch=3, epochs=25)),

@@ -21,6 +21,8 @@ PREFIXES = [
     (b"[pod/mnist-worker-0/pytorch] 2026-11-20T23:00:00Z ", None),
     (b"[2021-05-14 19:43:45,087] {bash.py:173} INFO - [1,0]<stdout>:", 0),
     (b"2020-03-01 12:12:12,123 - name - INFO - ", None),
+    (b"2020-03-01 12:12:12,123 INFO [train.py:185] ", None),
+    (b"(src/fit.py:12) INFO: ", None),
     (b"I0317 10:00:17.579063 125344476638336 metric_logger.py:181] ", None),
     (b"[2022-04-08 18:48:05,372][train_inner][INFO] - ", None),
     (b"[2021-03-21 00:29:15,279 INFO] ", None),
