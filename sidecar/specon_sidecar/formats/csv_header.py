@@ -28,7 +28,8 @@ _MOST_COMPARED: Final = 1000
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(
-    r"(?:% )?+(?:\d{1,2}(?=[A-Za-z]))?+[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+"
+    r"(?:% )?+(?:\d{1,2}(?=[A-Za-z]))?+[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+"
+    r"(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+"
 )
 _MOST_COLUMNS: Final = 1024
 # The file of Gym's Monitor: reward, length and end of each episode.

@@ -67,7 +67,12 @@ _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d
 
 NAMED: Final = re.compile(
     # `Loss (total): 2.1`, `Accuracy (%): 93`
-    _BEGIN + rb"((?:[23][Dd][ _])?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+(?:\s?\([A-Za-z%][\w %.-]{0,24}+\))?+)"
+    _BEGIN
+    + rb"((?:[23][Dd][ _])?+"
+    + _WORD
+    + rb"(?: "
+    + _WORD
+    + rb"){0,3}+(?:\s?\([A-Za-z%][\w %.-]{0,24}+\))?+)"
     rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
     + _IN_CALL
     # `loss: [2.1/2.2]`, but not of a list

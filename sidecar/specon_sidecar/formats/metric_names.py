@@ -89,10 +89,12 @@ _SCORES: Final = frozenset(
             "hits",
             "recall",
             "precision",
-            "miou",
+            "fitness",
         ),
     },
 )
+_FITNESS: Final = "fitness"
+_BEST: Final = frozenset({"best"})
 _MORE_IS_BETTER: Final = _SCORES | {
     *(
         "score",
@@ -107,6 +109,7 @@ _MORE_IS_BETTER: Final = _SCORES | {
         "ret",
         "eprewmean",
         "episode_score",
+        "objf",
     ),
 }
 _LESS_IS_BETTER: Final = frozenset(
@@ -127,6 +130,11 @@ _LESS_IS_BETTER: Final = frozenset(
             "tel",
             "cost",
             "inertia",
+            "recon",
+            "recons",
+            "reconstruction",
+            "kld",
+            "bce",
         ),
     },
 )
@@ -168,7 +176,8 @@ _ERRORS: Final = frozenset(
             "bpb",
             "bpc",
         ),
-        *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy"),
+        *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy", "objf"),
+        *("recon", "recons", "reconstruction", "kld", "bce"),
     },
 )
 # An error by itself is one of a program; `cost 3.2` may be a time.
@@ -196,10 +205,11 @@ SCORE_NEEDLES: Final = (
         b"hits",
         b"recall",
         b"precision",
+        b"fitness",
     ),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
-    *(b"elbo", b"objective"),
+    *(b"elbo", b"objective", b"objf", b"recon", b"kld", b"bce"),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
@@ -310,14 +320,17 @@ def score_rank(name: str) -> int | None:
     """Return 0 for a score of training, 1 for one of validation, 2 and 3 for a half of one, else None."""
     found = words(name)
     # `map` is a word of many logs, `mAP` is not.
-    if ("mAP" not in name and _SCORES.isdisjoint(found)) or not NO_LOSS.isdisjoint(found):
+    if "mAP" not in name and _SCORES.isdisjoint(found):
+        return None
+    # The best of a generation is what evolution is after.
+    if not (NO_LOSS - _BEST if _FITNESS in found else NO_LOSS).isdisjoint(found):
         return None
     half = _SCORES.intersection(found) <= _HALVES and "mAP" not in name
     return (0 if VALIDATION.isdisjoint(found) else 1) + 2 * half
 
 
 def is_of_class(name: str) -> bool:
-    """Whether the name of a score may be that of one class or task: "accuracy of cats", but not "mean acc"."""
+    """Whether the name of a score may be that of one class: "accuracy of cats", but not "mean acc"."""
     found = set(words(name))
     beside = found - _MORE_IS_BETTER - VALIDATION - _OF_TRAINING
     return bool(beside) and _OVERALL.isdisjoint(found)

@@ -50,6 +50,13 @@ def place(sample):
         (">>> iter {m} -> loss -> {v}\n", ("loss", 1400, None, None, None)),
         ("epoch: {n}, loss: [{v}/2.2], time: [4.1]\n", ("loss", None, 14, None, None)),
         ("Train loss {n} {v}\n", ("Train loss", None, None, None, None)),
+        ("Generation {n}: best fitness: {v}, mean size: 3.5\n", ("best fitness", 14, None, None, None)),
+        ("Epoch [{n}/40] Recon: {v} | KL: 3.5 | Phys: 0.1\n", ("Recon", None, 14, None, 40)),
+        ("Process {m}/9000(3.1%) average objf: {v}, epoch 0\n", ("average objf", 1400, 0, None, None)),
+        (
+            " {m}/50000: episode: {n}, episode steps: 13, episode reward: {v}, loss: 7.5\n",
+            ("episode reward", 1400, None, 50000, None),
+        ),
         ("[{m}] learning_rate=0.1, train_loss={v}\n", ("train_loss", 1400, None, None, None)),
         ("| nupdates: {m} | lr: 0.1 | loss: {v} |\n", ("loss", 1400, None, None, None)),
         ("Current batch:{n}/200 loss:[ {v}]\n", ("loss", 14, None, None, None)),
@@ -505,6 +512,14 @@ def test_halves_of_a_score_stand_behind_it():
     """Precision grows at the price of recall."""
     text = "".join(f"epoch {n} precision: 0.{50 + n}, recall: 0.4, fscore: 0.{30 + n}\n" for n in range(20))
     assert read(text)[1][-1].name == "fscore"
+
+
+@pytest.mark.parametrize(
+    ("name", "goal"), [("Best_Fitness", "max"), ("objf", "max"), ("Recon", "min"), ("train BCE", "min")]
+)
+def test_names_without_loss(name, goal):
+    """What evolution, Kaldi and autoencoders print says which way is better."""
+    assert goal_of(name) == goal
 
 
 def test_score_of_all_classes_is_followed():
