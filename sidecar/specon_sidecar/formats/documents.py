@@ -31,6 +31,9 @@ _LINE: Final = re.compile(
     + rb"?,?|([\]}]),?)\s*+"
 )
 
+# What a list holds has the name of all of them: `train_losses`.
+_PLURALS: Final = (("losses", "loss"), ("accuracies", "accuracy"), ("accs", "acc"), ("scores", "score"))
+
 _Record = dict[str, object]
 
 
@@ -141,10 +144,17 @@ def _rows(lists: dict[str, list[object]]) -> list[_Record]:
         return []
     length = Counter(map(len, numbers.values())).most_common(1)[0][0]
     columns: dict[str, list[object]] = {
-        name: values for name, values in numbers.items() if len(values) == length
+        _singular(name): values for name, values in numbers.items() if len(values) == length
     }
     places = [position_of(name.rpartition("/")[2]) for name in columns]
     if not any(one is not None and one[0] in _PLACES for one in places):
         of_episodes = any("pisode" in name for name in columns)
         columns["episode" if of_episodes else "epoch"] = list(range(1, length + 1))
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _singular(name: str) -> str:
+    for plural, one in _PLURALS:
+        if name.lower().endswith(plural):
+            return name[: -len(plural)] + one
+    return name

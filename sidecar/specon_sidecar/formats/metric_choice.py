@@ -19,6 +19,7 @@ from specon_sidecar.formats.metric_names import (
     find_whole_loss,
     fold,
     goal_of,
+    is_bare_part,
     is_last_resort,
     is_loss,
     is_of_class,
@@ -408,6 +409,8 @@ class MetricChoice:
             return _VALIDATION + 1  # behind all others: it may be the sum of anything
         if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):
             return _LAST_RESORT + is_validation(name)
+        if is_bare_part(name):
+            return _VALIDATION + 2
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
 
     def _reward_rank(self, name: str) -> int | None:

@@ -177,9 +177,10 @@ _ERRORS: Final = frozenset(
             "bpc",
         ),
         *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy", "objf"),
-        *("recon", "recons", "reconstruction", "kld", "bce"),
     },
 )
+# Parts of a loss that have names of their own: the first of a line is followed where nothing else is.
+_BARE_PARTS: Final = frozenset({"recon", "recons", "reconstruction", "kld", "bce"})
 # An error by itself is one of a program; `cost 3.2` may be a time.
 _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
@@ -372,6 +373,12 @@ def is_last_resort(name: str) -> bool:
         or _is_compression(found)
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+
+
+def is_bare_part(name: str) -> bool:
+    """Whether a name is that of a part of a loss, without the word: "Recon", "train BCE"."""
+    found = words(name)
+    return not _BARE_PARTS.isdisjoint(found) and NO_LOSS.isdisjoint(found) and not is_validation(name)
 
 
 def is_plain_error(name: str) -> bool:

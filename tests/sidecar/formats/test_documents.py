@@ -26,6 +26,7 @@ def read(text):
         (HISTORY, "loss"),
         ({"config": {"lr": 0.1, "layers": [64, 64]}, "history": HISTORY}, "history/loss"),
         (HISTORY | {"epoch": list(range(1, 21)), "val_loss": [2.5, 2.0, 1.5]}, "loss"),
+        ({"train_losses": HISTORY["loss"], "val_accuracies": HISTORY["acc"]}, "train_loss"),
         (RECORDS, "loss"),
         ({"best": 0.5, "log": RECORDS}, "loss"),
     ],
