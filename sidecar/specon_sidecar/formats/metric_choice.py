@@ -352,7 +352,7 @@ class MetricChoice:
             self.score_needles = tuple(
                 one
                 for one in SCORE_NEEDLES
-                if one in _BETTER_NEEDLES or (one.strip() in name and self.needle not in name)
+                if one in _BETTER_NEEDLES or (one.strip(b" :=") in name and self.needle not in name)
             )
 
     @staticmethod

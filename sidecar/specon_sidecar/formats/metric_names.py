@@ -135,6 +135,7 @@ _LESS_IS_BETTER: Final = frozenset(
             "reconstruction",
             "kld",
             "bce",
+            "ce",
         ),
     },
 )
@@ -180,7 +181,7 @@ _ERRORS: Final = frozenset(
     },
 )
 # Parts of a loss that have names of their own: the first of a line is followed where nothing else is.
-_BARE_PARTS: Final = frozenset({"recon", "recons", "reconstruction", "kld", "bce"})
+_BARE_PARTS: Final = frozenset({"recon", "recons", "reconstruction", "kld", "bce", "ce"})
 # An error by itself is one of a program; `cost 3.2` may be a time.
 _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
@@ -210,7 +211,7 @@ SCORE_NEEDLES: Final = (
     ),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
-    *(b"elbo", b"objective", b"objf", b"recon", b"kld", b"bce"),
+    *(b"elbo", b"objective", b"objf", b"recon", b"kld", b"bce", b"ce:", b"ce=", b"ce ="),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 

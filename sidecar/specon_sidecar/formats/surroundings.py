@@ -108,10 +108,11 @@ _HEADING: Final = re.compile(
 _STEP_LINE: Final = re.compile(
     # but `train_iters: 5000` is a length
     rb"[^\w]{0,120}+(?!(?i:train(?:ing)?[ _](?:steps|iters|iterations))\b)"
-    rb"(?i:(?:current|global|train(?:ing)?|learning|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
-    rb"(?i:steps?|iter(?:ation)?s?)"
+    rb"(?i:(?:current|global|train(?:ing)?|learning|running|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
+    rb"(?i:steps?|iter(?:ation)?s?|generation|(?P<batch>batch))"
     rb"[\"']?\s{0,4}+[:=#]?"
-    rb"\s{0,16}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
+    rb"\s{0,16}+[\[(]?(?P<at>\d{1,15}+)(?i:st|nd|rd|th)?"
+    rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(?P<of>\d{1,15}+))?+[\])]?"
     # `---- iteration 50 ---- 9950 left ----`, `Iteration: 50  Time: 120.5`
     rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\W{1,8}+(?i:time|elapsed)\W{1,4}+[\d.:]{1,20}+\s?\w{0,4}+\W{0,40}+"
     rb"|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
@@ -124,7 +125,7 @@ _BOTH_LINE: Final = re.compile(
 
 # `Updates 30, num timesteps 4800, FPS 950` of PPO and A2C in PyTorch, above the line of the rewards.
 _UPDATES_LINE: Final = re.compile(
-    rb"\W{0,40}+(?i:updates?\W{1,3}\d{1,12}+\W{1,3}(?:num )?timesteps\W{1,3}(\d{1,15}+)\W{1,3}fps)"
+    rb"\W{0,40}+(?i:updates?\W{1,3}\d{1,12}+\W{1,3}(?:num )?timesteps\W{1,3}(?P<at>\d{1,15}+)\W{1,3}fps)"
     rb"\W{1,3}\d{1,12}+\W{0,40}+$"
 )
 
@@ -203,6 +204,8 @@ class Surroundings:
         if (
             "poch" in text
             or "tep" in text
+            or "atch" in text
+            or "enerati" in text
             or "iter" in text
             or "%|" in text
             or "Iter" in text
@@ -214,7 +217,6 @@ class Surroundings:
             or "pisodes" in text
             or "ounds" in text
             or "pdates" in text
-            or "enerations" in text
             or "esting" in text
             or "aluati" in text
             or "alidati" in text
@@ -328,9 +330,9 @@ class Surroundings:
         placed = _STEP_LINE.match(text) or (_UPDATES_LINE.match(text) if b"FPS" in text else None)
         if placed is not None:
             self.known = True
-            of_step = placed[2] if placed.re is _STEP_LINE else None
-            self._step_line = int(placed[1]), to_step(of_step) if of_step else None
-            self._step_rank = 0
+            found = placed.groupdict()
+            self._step_line = int(placed["at"]), to_step(found["of"]) if found.get("of") else None
+            self._step_rank = STEP_KEYS["batch"] if found.get("batch") else 0
             self._below.clear()
             return True
         both = _BOTH_LINE.match(text)

@@ -57,6 +57,18 @@ def place(sample):
             " {m}/50000: episode: {n}, episode steps: 13, episode reward: {v}, loss: 7.5\n",
             ("episode reward", 1400, None, 50000, None),
         ),
+        (
+            "[batch={n}/4800]:\n\t lr: 0.1\n\t loss/train/total: {v}\n",
+            ("loss/train/total", 14, None, 4800, None),
+        ),
+        (
+            " *** Running generation {n} *** \n\nAverage fitness: {v}\n",
+            ("Average fitness", 14, None, None, None),
+        ),
+        ("Epoch 2/9\n  Batch {n}/90\n    Loss: {v}\n", ("Loss", 104, 2, 810, 9)),
+        ("iteration {n}\n       Mean reward:            {v}\n", ("Mean reward", 14, None, None, None)),
+        ("frames: {m}, Avg episode reward: [(0, '{v}')]\n", ("Avg episode reward", None, None, None, None)),
+        (" Finished Epoch[{n} of 40]: [Training] ce = {v} * 500; errs = 80.1%\n", ("ce", None, 14, None, 40)),
         ("[{m}] learning_rate=0.1, train_loss={v}\n", ("train_loss", 1400, None, None, None)),
         ("| nupdates: {m} | lr: 0.1 | loss: {v} |\n", ("loss", 1400, None, None, None)),
         ("Current batch:{n}/200 loss:[ {v}]\n", ("loss", 14, None, None, None)),
