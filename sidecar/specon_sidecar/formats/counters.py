@@ -25,7 +25,7 @@ _LATEST: Final = 10**9
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
     rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
-    rb"|mini-?batch|progress:?|process|after|at|no\.?|n|i|t)"
+    rb"|mini-?batch|progress:?|process|train(?:ing)?:?|after|at|no\.?|n|i|t)"
 )
 # What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.
 _UNITS: Final = (
@@ -45,8 +45,8 @@ _OWN: Final = re.compile(
     # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
     rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"
     rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th)? epoch\b"
-    # `[1000] train_loss=2.1` of CLU
-    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
+    # `[1000] train_loss=2.1` of CLU, `[1000 | 12.5]` with the seconds
+    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)(?: \| \d{1,9}+\.\d{1,6}+)?+\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b"
     # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
     rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"

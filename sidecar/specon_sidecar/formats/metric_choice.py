@@ -403,8 +403,10 @@ class MetricChoice:
         score = score_rank(name)
         if score is not None:
             return SCORE + 2 * score + is_of_class(name)
-        if not self._last_resorts:
-            return None
+        return self._last_rank(name) if self._last_resorts else None
+
+    def _last_rank(self, name: str) -> int | None:
+        """Return the rank of a name that is followed where there is neither a loss nor a score."""
         if canonical(name) == TOTAL_OF_PARTS:
             return _VALIDATION + 1  # behind all others: it may be the sum of anything
         if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):

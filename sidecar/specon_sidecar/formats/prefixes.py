@@ -59,7 +59,7 @@ PREFIX: Final = re.compile(
     # NeMo: level, date, clock and module in one pair of brackets
     rb"|\[NeMo [DIWEC] \d{4}-\d\d-\d\d " + _CLOCK + rb"(?: [\w./-]{1,128}+:\d{1,6})?+\]"
     # absl and glog
-    rb"|[IWEF]\d{4} " + _CLOCK + rb" +\d{1,20} [\w./-]{1,128}+:\d{1,6}\]"
+    rb"|[IWEF](?:\d{4}){1,2}+ " + _CLOCK + rb" +\d{1,20} (?:[\w.-]{1,64}+ )?+[\w./-]{1,128}+:\d{1,6}\]"
     rb")"
 )
 """One prefix."""

@@ -33,6 +33,8 @@ def place(samples):
         (b"Snapshot 2000 saved", Counted(2000, 0)),
         (b"2026-11-20 10:00:00,123 - INFO - after 31 images", Counted(31, 0)),
         (b"2026-11-20 10:00:00,123 INFO [fit.py:9] Process 100/3161(3.1%) loss: 0.5", Counted(100, 3161)),
+        (b"[1900 | 100.12] loss=1.10 avg=1.10", Counted(1900, 0)),
+        (b"Training  [  1900/125000]  eta: 2:00:00  total_loss: 0.5", Counted(1900, 125000)),
         (b"Average Loss 3.5 after 2091 sentences", Counted(2091, 0)),
         (b"  [    1000 eps] reward=0.5", Counted(1000, 0)),
         (b"[3/25][100/1583] Loss: 0.5", Counted(100, 1583, epoch=3, epochs=25)),

@@ -24,6 +24,7 @@ PREFIXES = [
     (b"2020-03-01 12:12:12,123 INFO [train.py:185] ", None),
     (b"(src/fit.py:12) INFO: ", None),
     (b"I0317 10:00:17.579063 125344476638336 metric_logger.py:181] ", None),
+    (b"I20260317 10:00:17 1234 dinov2 helpers.py:103] ", None),
     (b"[2022-04-08 18:48:05,372][train_inner][INFO] - ", None),
     (b"[2021-03-21 00:29:15,279 INFO] ", None),
     (b"[2022/08/16 03:07:33] ppocr INFO: ", None),
