@@ -36,8 +36,9 @@ _UNITS: Final = (
 _NO_UNITS: Final = rb"(?!(?:m?s|secs?|seconds?|min\w{0,5}|hours?|h|d|days?|[kmg]i?b|[km]|gpus?|workers?)\b)"
 _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:"
-    # `[3/25][100/1583]`: an epoch and its step
-    rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\],?\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
+    # `[3/25][100/1583]`, `Train: [3][100/1583]`: an epoch and its step
+    rb"(?:train(?:ing)?:?\s?\[|(?<=\[))(?P<epoch>\d{1,9}+)(?:/(?P<of_epoch>\d{1,9}+))?+\],?\s?"
+    rb"\[\s{0,8}+(?P<i_of>\d{1,12}+)/\s{0,8}+(?P<n_of>\d{1,12}+)\]"
     # `[20 500/9000]`: the epoch before its step
     rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
     rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,(]|\sin\s\d))"
@@ -85,7 +86,7 @@ def counter_of(line: bytes) -> Counted | None:
         return Counted(int(at_end["i"] or at_end["i_of"]), int(at_end["n"] or at_end["n_of"]))
     found = _OWN.match(text)
     if found is not None and found["epoch"] is not None:
-        of_epoch = int(found["epoch"]), int(found["of_epoch"])
+        of_epoch = int(found["epoch"]), int(found["of_epoch"] or 0)
         return Counted(int(found["i_of"]), int(found["n_of"]), epoch=of_epoch[0], epochs=of_epoch[1])
     if found is not None and found["plain"] is None:
         by_epoch = found["of_e"] or found["nth"]

@@ -140,6 +140,7 @@ _LESS_IS_BETTER: Final = frozenset(
     },
 )
 _REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns", "eprewmean"})
+_SHORT_REWARDS: Final = frozenset({"ep_r", "ep_ret", "episode_r"})
 _NO_REWARD: Final = frozenset(
     {
         *("margin", "margins", "chosen", "rejected", "accuracies", "accuracy", "std", "kl", "loss", "model"),
@@ -211,7 +212,7 @@ SCORE_NEEDLES: Final = (
     ),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
-    *(b"elbo", b"objective", b"objf", b"recon", b"kld", b"bce", b"ce:", b"ce=", b"ce ="),
+    *(b"elbo", b"ep_r", b"objective", b"objf", b"recon", b"kld", b"bce", b"ce:", b"ce=", b"ce ="),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
@@ -343,6 +344,8 @@ def is_reward(name: str) -> bool:
     found = words(name)
     if is_return(name):
         return False  # a word of programs
+    if canonical(name) in _SHORT_REWARDS:
+        return True
     if found[-1:] == ["score"] and not _EPISODES.isdisjoint(found) and _NO_REWARD.isdisjoint(found):
         return True
     if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
@@ -411,7 +414,8 @@ def goal_of(name: str) -> Goal | None:
         return "min"
     if _LIKELIHOOD.search(name.casefold()):
         return "min" if _TURNED.search(name.casefold()) else "max"
-    return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
+    more = canonical(name) in _SHORT_REWARDS or not _MORE_IS_BETTER.isdisjoint(found)
+    return "max" if more else None
 
 
 def is_validation(name: str) -> bool:

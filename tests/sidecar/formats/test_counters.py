@@ -35,6 +35,7 @@ def place(samples):
         (b"2026-11-20 10:00:00,123 INFO [fit.py:9] Process 100/3161(3.1%) loss: 0.5", Counted(100, 3161)),
         (b"[1900 | 100.12] loss=1.10 avg=1.10", Counted(1900, 0)),
         (b"Training  [  1900/125000]  eta: 2:00:00  total_loss: 0.5", Counted(1900, 125000)),
+        (b"Train: [3][ 10/100]\tBT 0.5 (0.5)\tloss 0.5 (0.6)", Counted(10, 100, epoch=3)),
         (b"Average Loss 3.5 after 2091 sentences", Counted(2091, 0)),
         (b"  [    1000 eps] reward=0.5", Counted(1000, 0)),
         (b"[3/25][100/1583] Loss: 0.5", Counted(100, 1583, epoch=3, epochs=25)),

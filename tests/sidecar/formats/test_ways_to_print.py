@@ -70,6 +70,8 @@ def place(sample):
         ("frames: {m}, Avg episode reward: [(0, '{v}')]\n", ("Avg episode reward", None, None, None, None)),
         (" Finished Epoch[{n} of 40]: [Training] ce = {v} * 500; errs = 80.1%\n", ("ce", None, 14, None, 40)),
         ("Epoch: {n}, Train: 0.9, Val: 0.8, Test: 0.8, Loss: {v}\n", ("Loss", None, 14, None, None)),
+        ("w1 Ep: {n} | Ep_r: {v}\n", ("Ep_r", None, 14, None, None)),
+        ("Эпоха {n}/20: потери {v}\n", ("loss", None, 14, None, 20)),
         ("[{m}] learning_rate=0.1, train_loss={v}\n", ("train_loss", 1400, None, None, None)),
         ("| nupdates: {m} | lr: 0.1 | loss: {v} |\n", ("loss", 1400, None, None, None)),
         ("Current batch:{n}/200 loss:[ {v}]\n", ("loss", 14, None, None, None)),
