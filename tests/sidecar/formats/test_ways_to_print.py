@@ -3,8 +3,9 @@
 import pytest
 
 from specon_sidecar.following.lines import LineSplitter
-from specon_sidecar.formats.metric_names import find_whole_loss, goal_of, is_return, is_reward, is_validation
+from specon_sidecar.formats.metric_names import find_whole_loss, goal_of, is_validation
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.reward_names import is_return, is_reward
 from specon_sidecar.formats.table import make_reader
 
 
