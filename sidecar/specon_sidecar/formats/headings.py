@@ -35,10 +35,12 @@ _BOTH_LINE: Final = re.compile(
     rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
 )
 
-# `Updates 30, num timesteps 4800, FPS 950` of PPO and A2C in PyTorch, above the line of the rewards.
+# `Updates 30, num timesteps 4800, FPS 950` of PPO and A2C in PyTorch, above the line of the rewards, and
+# `Scenario a Algo b Exp c updates 5/90 episodes, total num timesteps 300/5400, FPS 43.` of MAPPO
 _UPDATES_LINE: Final = re.compile(
-    rb"\W{0,40}+(?i:updates?\W{1,3}\d{1,12}+\W{1,3}(?:num )?timesteps\W{1,3}(?P<at>\d{1,15}+)\W{1,3}fps)"
-    rb"\W{1,3}\d{1,12}+\W{0,40}+$"
+    rb"(?i:[^,]{0,200}?\bupdates?\W{1,3}\d{1,12}+(?:/\d{1,12}+ episodes)?+\W{1,3}"
+    rb"(?:total )?(?:num )?timesteps\W{1,3}"
+    rb"(?P<at>\d{1,15}+)(?:/(?P<of>\d{1,15}+))?+\W{1,3}fps)\W{1,3}\d{1,12}+\W{0,40}+$"
 )
 
 

@@ -275,6 +275,11 @@ def test_what_else_is_read(text, name, count):
         ("--- Iteration {n}/400 ---\nacc: 0.5\nloss: {v}", 30, 400),
         (" Iteration:           {n}  Time: 120.25\n  MAE:   {v}   over 500 points", 30, None),
         ("Step [{n}]\nloss: {v}\nloss: 9.0", 30, None),
+        (
+            " Scenario a Exp c updates 5/90 episodes, total num timesteps {n}/5400, FPS 43.\n\nloss: {v}",
+            30,
+            5400,
+        ),
     ],
 )
 def test_the_step_on_the_line_above(form, step, total):

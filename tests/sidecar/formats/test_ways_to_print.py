@@ -524,6 +524,15 @@ def test_record_within_a_record():
     assert (len(samples), *place(samples[-1])) == (14, "train/loss", None, 14, None, None)
 
 
+def test_steps_of_all_episodes():
+    """Beside how many episodes there were, the steps are those of all; beside one of them, its length."""
+    rows = "".join(
+        f"| episodes | {n} |\n| reward | {n}.5 |\n| steps | {9 * n} |\n------\n" for n in range(1, 15)
+    )
+    assert read("------\n" + rows)[1][-1].step == 126
+    assert read(repeat("episode {n}, steps {m}, reward {v}\n"))[1][-1].step == 14
+
+
 def test_halves_of_a_score_stand_behind_it():
     """Precision grows at the price of recall."""
     text = "".join(f"epoch {n} precision: 0.{50 + n}, recall: 0.4, fscore: 0.{30 + n}\n" for n in range(20))
