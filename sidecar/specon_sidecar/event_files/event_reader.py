@@ -10,7 +10,8 @@ from typing import Final
 from specon_sidecar.event_files.event_line import EventLine, decode
 from specon_sidecar.formats.detect import ENOUGH, Evidence
 from specon_sidecar.formats.metric_choice import MetricCandidate, MetricChoice
-from specon_sidecar.formats.metric_names import VALIDATION, Goal, words
+from specon_sidecar.formats.metric_names import Goal
+from specon_sidecar.formats.name_words import VALIDATION, words
 from specon_sidecar.formats.number import to_float
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.sample import Sample

@@ -20,7 +20,7 @@ from specon_sidecar.following.log_choice import (
     list_files,
 )
 from specon_sidecar.following.log_file import position_at
-from specon_sidecar.formats.metric_names import VALIDATION, words
+from specon_sidecar.formats.name_words import VALIDATION, words
 
 if TYPE_CHECKING:
     from specon_sidecar.event_files.event_records import EventRecords

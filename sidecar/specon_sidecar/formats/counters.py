@@ -25,7 +25,7 @@ _LATEST: Final = 10**9
 # Words that stand before what counts a training; `fold 3` and `gpu 3` do not.
 _COUNTED: Final = (
     rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?|games?"
-    rb"|mini-?batch|progress:?|after|at|no\.?|n|i|t)"
+    rb"|mini-?batch|progress:?|process|train(?:ing)?:?|after|at|no\.?|n|i|t)"
 )
 # What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.
 _UNITS: Final = (
@@ -36,17 +36,18 @@ _UNITS: Final = (
 _NO_UNITS: Final = rb"(?!(?:m?s|secs?|seconds?|min\w{0,5}|hours?|h|d|days?|[kmg]i?b|[km]|gpus?|workers?)\b)"
 _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:"
-    # `[3/25][100/1583]`: an epoch and its step
-    rb"(?<=\[)(?P<epoch>\d{1,9}+)/(?P<of_epoch>\d{1,9}+)\],?\s?\[(?P<i_of>\d{1,12}+)/(?P<n_of>\d{1,12}+)\]"
+    # `[3/25][100/1583]`, `Train: [3][100/1583]`: an epoch and its step
+    rb"(?:train(?:ing)?:?\s?\[|(?<=\[))(?P<epoch>\d{1,9}+)(?:/(?P<of_epoch>\d{1,9}+))?+\],?\s?"
+    rb"\[\s{0,8}+(?P<i_of>\d{1,12}+)/\s{0,8}+(?P<n_of>\d{1,12}+)\]"
     # `[20 500/9000]`: the epoch before its step
     rb"|(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
-    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]|\sin\s\d))"
+    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,(]|\sin\s\d))"
     rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
     # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
     rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"
     rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th)? epoch\b"
-    # `[1000] train_loss=2.1` of CLU
-    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)\](?=\s)"
+    # `[1000] train_loss=2.1` of CLU, `[1000 | 12.5]` with the seconds
+    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)(?: \| \d{1,9}+\.\d{1,6}+)?+\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b"
     # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
     rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"
@@ -85,7 +86,7 @@ def counter_of(line: bytes) -> Counted | None:
         return Counted(int(at_end["i"] or at_end["i_of"]), int(at_end["n"] or at_end["n_of"]))
     found = _OWN.match(text)
     if found is not None and found["epoch"] is not None:
-        of_epoch = int(found["epoch"]), int(found["of_epoch"])
+        of_epoch = int(found["epoch"]), int(found["of_epoch"] or 0)
         return Counted(int(found["i_of"]), int(found["n_of"]), epoch=of_epoch[0], epochs=of_epoch[1])
     if found is not None and found["plain"] is None:
         by_epoch = found["of_e"] or found["nth"]

@@ -11,11 +11,12 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.formats.metric_choice import MetricChoice
-from specon_sidecar.formats.metric_names import SUM_OF_PARTS, is_reward
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.position_keys import position_of
 from specon_sidecar.formats.record import RecordReader
+from specon_sidecar.formats.reward_names import is_reward
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import leading_stamp
 
@@ -28,7 +29,8 @@ _MOST_COMPARED: Final = 1000
 _FRAME: Final = "|"
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(
-    r"(?:% )?+[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+"
+    r"(?:% )?+(?:\d{1,2}(?=[A-Za-z]))?+[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+"
+    r"(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+"
 )
 _MOST_COLUMNS: Final = 1024
 # The file of Gym's Monitor: reward, length and end of each episode.

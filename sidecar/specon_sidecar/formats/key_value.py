@@ -63,12 +63,20 @@ _LAST: Final = re.compile(
     rb"|(?i:\bper (?:train(?:ing)? |eval(?:uation)? )?(?:step|epoch|iteration|episode|update|batch)\b)"
 )
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
-_IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
+# `reward: [(0, '4.5')]` is that of one of several policies.
+_IN_CALL: Final = (
+    rb"(?:\[\(\d{1,3}, '?)?+(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
+)
 
 NAMED: Final = re.compile(
     # `Loss (total): 2.1`, `Accuracy (%): 93`
-    _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+(?:\s?\([A-Za-z%][\w %.-]{0,24}+\))?+)"
-    rb"[\"']?\s{0,8}+(?:[:=]|->)\s{0,8}+[\"']?"
+    _BEGIN
+    + rb"((?:[23][Dd][ _])?+"
+    + _WORD
+    + rb"(?: "
+    + _WORD
+    + rb"){0,3}+(?:\s?\([A-Za-z%][\w %.-]{0,24}+\))?+)"
+    rb"[\"']?\s{0,32}+(?:[:=]|->)\s{0,32}+[\"']?"
     + _IN_CALL
     # `loss: [2.1/2.2]`, but not of a list
     + rb"(?:\[\s?(?=[^\[\],]{1,24}\]))?+("

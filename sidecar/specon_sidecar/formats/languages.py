@@ -7,7 +7,7 @@ from typing import Final
 _SIGNS: Final = tuple(
     one.encode()
     for one in (
-        *("失", "실", "poca", "poque", "rdida", "поха", "エポック", "에폭", "에포크", "第"),
+        *("失", "실", "poca", "poque", "rdida", "поха", "отер", "エポック", "에폭", "에포크", "第"),
         "\N{FULLWIDTH COLON}",
     )
 )
@@ -20,7 +20,9 @@ _WORDS: Final = {
     **dict.fromkeys(("测试", "測試", "テスト", "테스트"), "test "),
     "平均": "mean ",
     **dict.fromkeys(("总", "總"), "total "),
-    **dict.fromkeys(("损失", "損失", "손실", "Pérdida", "pérdida"), "loss"),
+    **dict.fromkeys(
+        ("损失", "損失", "손실", "Pérdida", "pérdida", "Потери", "потери", "Потеря", "потеря"), "loss"
+    ),
     **dict.fromkeys(("准确率", "準確率", "정확도"), "accuracy"),
     "\N{FULLWIDTH COLON}": ":",
     "\N{FULLWIDTH COMMA}": ", ",

@@ -4,82 +4,41 @@ Logs print several losses: parts, means, validation, and a `loss scale` that is 
 another, would give a curve that means nothing, so the choice is by name, and it holds.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from specon_sidecar.formats.metric_names import (
     PREFERRED,
     SCORE_NEEDLES,
     SUM_OF_PARTS,
-    TOTAL_OF_PARTS,
     Goal,
-    canonical,
     find_whole_loss,
-    fold,
     goal_of,
-    is_last_resort,
-    is_loss,
-    is_of_episodes,
-    is_of_policy,
-    is_part,
-    is_plain_error,
-    is_return,
-    is_reward,
-    is_turned_side,
     is_validation,
-    may_be_counterpart,
     measured_words,
-    reason,
-    score_rank,
-    sides_of,
 )
+from specon_sidecar.formats.metric_rank import (
+    BESIDE,
+    LAST_RESORT,
+    PLAIN_REWARDS,
+    SCORE,
+    MetricCandidate,
+    Ranking,
+)
+from specon_sidecar.formats.name_noise import without_noise
+from specon_sidecar.formats.name_words import canonical
+from specon_sidecar.formats.opponents import is_of_policy, reason
+from specon_sidecar.formats.reward_names import is_of_episodes
 from specon_sidecar.formats.validation import Place, ValidationSeries
 
-__all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "MetricCandidate", "MetricChoice"]
+__all__ = ["BESIDE", "LONGEST_NAME", "PATIENCE", "PREFERRED", "SCORE", "MetricCandidate", "MetricChoice"]
 
-_ANY_LOSS: Final = 100
-# `average loss` is the whole; the sum of the parts of a line stands between it and each of them.
-_PLAIN_LOSS: Final = _ANY_LOSS - 2
-# A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
-_REWARD: Final = -3
-# That of a test, and a `return` or a `score` of a log that counts episodes, stand behind it.
-_TESTED: Final = -2
-_RETURN: Final = -1
-_PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
 # A metric followed instead of a score, whenever it comes, and without "loss" in its name.
 _BETTER_NEEDLES: Final = (b"rew", b"return", b"score", b"entropy")
 _FEWEST_PARTS: Final = 2
-SCORE: Final = 200
-"""Rank of the best score: behind all losses; one of validation stands behind one of training."""
-_LAST_RESORT: Final = 300
-_VALIDATION: Final = 400  # a loss of validation, where there is nothing else
 # A name that was given up ranks behind all that were not.
 _GIVEN_UP: Final = 1000
-# A name that is never followed: it may be the counterpart of validation.
-BESIDE: Final = 1_000_000
-"""Rank of such a name."""
-
-# Words that stand before a name on a line without being part of it: log levels, stream names, units.
-_NOISE: Final = frozenset(
-    {
-        *("info", "debug", "warning", "warn", "error", "notice", "root", "stdout", "stderr", "f", "p"),
-        *("s", "ms", "sec", "secs", "seconds", "it/s", "samples/sec", "samples/s"),
-        *("tok/s", "tokens/s", "steps/s"),
-    },
-)
-
-# `Epoch0 loss`
-_NUMBERED: Final = re.compile(r"(?i:(?:epoch|step|iter(?:ation)?|batch|round)[_-]?\d{1,9}(?:/\d{1,9})?)")
-# `e3 b12/400 loss`: two of them, for `e1 loss` beside `e2 loss` are two names.
-_COUNTERS: Final = re.compile(r"(?i:(?:ep|e)\d{1,9}(?:/\d{1,9})? (?:b|it|i|s)\d{1,9}(?:/\d{1,9})? )")
-# Words between a name and its number: `the loss so far is 0.5`.
-_TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
-
-# The last word of a sentence: no abbreviation, which is short.
-_SENTENCE_END: Final = re.compile(r"[a-z]{5,}\.\Z|\b[Dd]one\.\Z")
-
 # So many samples of other names in a row, none of the chosen one: it was a passing line, or it is printed
 # no more.
 PATIENCE: Final = 100
@@ -92,19 +51,6 @@ _SEEN_SIDES: Final = 2
 _REMEMBERED: Final = 1024
 LONGEST_NAME: Final = 1024
 """Letters of a key that may name anything."""
-
-
-class MetricCandidate(NamedTuple):
-    """A key that may name the metric: smaller ranks are preferred; `name` is without the noise before it."""
-
-    rank: int
-    name: str
-    sides: tuple[tuple[int, bool], ...] = ()
-    """The adversarial pairs that it belongs to."""
-    validates: tuple[str, ...] | None = None
-    """What a name of validation measures; None where the name is none."""
-    part: bool = False
-    """Whether it may be one of several losses whose sum the training minimises."""
 
 
 class MetricChoice:
@@ -133,10 +79,8 @@ class MetricChoice:
     ) -> None:
         if metric is not None and not metric.strip():
             raise ValueError("metric must not be empty")
-        self._metric = fold(metric) if metric is not None else None
-        self._names = [re.compile(name, re.IGNORECASE) for name in names]
-        self._closed = closed
-        self._last_resorts = last_resorts
+        self._is_named = metric is not None
+        self._ranking = Ranking(metric, names, closed=closed, last_resorts=last_resorts)
         self._seen = 0
         # Case folding is not always ASCII to ASCII, so only an ASCII name can be looked for in bytes.
         self.needle: Final = _needle(metric)
@@ -144,10 +88,7 @@ class MetricChoice:
         self.score_needles: tuple[bytes, ...] = SCORE_NEEDLES if metric is None else ()
         """Byte strings; each line with a score has one of them. There are fewer once a name is chosen."""
         self._against: int | None = None
-        self._has_episodes = False
-        self._has_epochs = False
         self._seen_sides: dict[tuple[int, bool], int] = {}
-        self._printed: str | None = None
         self._known: dict[bytes | str, MetricCandidate | None] = {}
         self._chosen: MetricCandidate | None = None
         self._missed = 0
@@ -155,7 +96,7 @@ class MetricChoice:
         self._better: dict[str, int] = {}
         self._given_up: set[str] = set()
         self._measured: tuple[str, ...] | None = None
-        self._sum = MetricCandidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
+        self._sum = MetricCandidate(self._ranking.of_sum, SUM_OF_PARTS)
         self._parts: frozenset[str] = frozenset()
         self.validation: Final = ValidationSeries()
         """The values of the counterpart of the chosen name."""
@@ -175,14 +116,14 @@ class MetricChoice:
 
     def count_episodes(self) -> None:
         """Take note that the log counts episodes: then a `return` is what they are rewarded with."""
-        if not self._has_episodes:
-            self._has_episodes = True
+        if not self._ranking.has_episodes:
+            self._ranking.has_episodes = True
             self._known.clear()
 
     def count_epochs(self) -> None:
         """Take note that the log counts epochs: then a plain `error` is that of the training."""
-        if not self._has_epochs:
-            self._has_epochs = True
+        if not self._ranking.has_epochs:
+            self._ranking.has_epochs = True
             self._known.clear()
 
     @property
@@ -194,14 +135,14 @@ class MetricChoice:
     def is_bare_reward(self) -> bool:
         """Whether a reward of something was chosen, by its name neither of an episode nor the mean."""
         chosen = self._chosen
-        if chosen is None or chosen.rank >= 0 or canonical(chosen.name) in _PLAIN_REWARDS:
+        if chosen is None or chosen.rank >= 0 or canonical(chosen.name) in PLAIN_REWARDS:
             return False
         return not is_of_episodes(chosen.name)
 
     @property
     def is_error(self) -> bool:
         """Whether an error or a perplexity was chosen for want of a loss and a score."""
-        return self._chosen is not None and _LAST_RESORT <= self._chosen.rank < _GIVEN_UP
+        return self._chosen is not None and LAST_RESORT <= self._chosen.rank < _GIVEN_UP
 
     @property
     def stands_in(self) -> bool:
@@ -229,7 +170,7 @@ class MetricChoice:
             if len(key) > LONGEST_NAME:
                 return None
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
-        found = self._judge(_without_noise(name.strip()))
+        found = self._ranking.judge(without_noise(name.strip()))
         if len(self._known) < _REMEMBERED:
             self._known[key] = found
         return found
@@ -319,7 +260,7 @@ class MetricChoice:
             if chosen is None or candidate.name != chosen.name:
                 self._choose(candidate)
             return True
-        if candidate.rank >= _LAST_RESORT > chosen.rank:
+        if candidate.rank >= LAST_RESORT > chosen.rank:
             return False  # however often: the chosen one comes back after a validation
         self._missed += 1
         if self._missed <= (PATIENCE if self._seen >= _FIRM else _BRIEF):
@@ -345,12 +286,12 @@ class MetricChoice:
         self._measured = None if is_validation(candidate.name) else measured_words(candidate.name)
         if before != self._measured:
             self.validation.forget()
-        if self._metric is None:
+        if not self._is_named:
             name = candidate.name.lower().encode("utf-8", "replace")
             self.score_needles = tuple(
                 one
                 for one in SCORE_NEEDLES
-                if one in _BETTER_NEEDLES or (one.strip() in name and self.needle not in name)
+                if one in _BETTER_NEEDLES or (one.strip(b" :=") in name and self.needle not in name)
             )
 
     @staticmethod
@@ -364,55 +305,6 @@ class MetricChoice:
             seen[pair, second] = seen.get((pair, second), 0) + 1
             if min(seen[pair, second], seen.get((pair, not second), 0)) >= _SEEN_SIDES:
                 self._against = pair
-
-    def _judge(self, name: str) -> MetricCandidate | None:
-        if self._metric is not None:
-            # One name for all spellings, so that `Loss` and `loss` are not two series.
-            if fold(name) != self._metric:
-                counts = may_be_counterpart(name) and measured_words(name) == measured_words(self._metric)
-                return MetricCandidate(BESIDE, name, (), measured_words(name)) if counts else None
-            self._printed = self._printed or name
-            return MetricCandidate(0, self._printed)
-        rank = self._rank(name)
-        if rank is None and is_turned_side(name):
-            return MetricCandidate(BESIDE, name, tuple(sides_of(name)))
-        if rank is None and not may_be_counterpart(name):
-            return None
-        validates = measured_words(name) if is_validation(name) else None
-        if rank is None:
-            return MetricCandidate(BESIDE, name, (), validates)
-        sides = tuple(sides_of(name))
-        part = rank == len(self._names) + _ANY_LOSS and not sides and is_part(name)
-        return MetricCandidate(rank, name, sides, validates, part)
-
-    def _rank(self, name: str) -> int | None:
-        for rank, expression in enumerate(self._names):
-            if expression.fullmatch(name):
-                return rank
-        if self._closed:
-            return None
-        reward = self._reward_rank(name)
-        if reward is not None:
-            return reward
-        if is_loss(name):
-            key = canonical(name)
-            plain = _PLAIN_LOSS if not is_part(name) else _ANY_LOSS
-            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else plain)
-        score = score_rank(name)
-        if score is not None:
-            return SCORE + score
-        if not self._last_resorts:
-            return None
-        if canonical(name) == TOTAL_OF_PARTS:
-            return _VALIDATION + 1  # behind all others: it may be the sum of anything
-        if is_last_resort(name) or (self._has_epochs and is_plain_error(name)):
-            return _LAST_RESORT + is_validation(name)
-        return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
-
-    def _reward_rank(self, name: str) -> int | None:
-        if is_reward(name):
-            return _TESTED if is_validation(name) else _REWARD - (canonical(name) in _PLAIN_REWARDS)
-        return _RETURN if self._has_episodes and is_return(name) else None
 
 
 # Several formats ask about the same line, as long as none is chosen.
@@ -432,25 +324,3 @@ def _needle(metric: str | None) -> bytes:
     # Blanks may be repeated on the line, and the parts of a path may stand apart in nested records.
     parts = metric.replace("/", " ").encode("utf-8", "replace").lower().split()
     return max(parts, key=len, default=b"") if metric.isascii() else b""
-
-
-def _without_noise(name: str) -> str:
-    found = _COUNTERS.sub("", name).split(" ")
-    # The last sentence: `Epoch 3/20 completed. Average loss`, but not `Val. loss`.
-    start = max((at + 1 for at, word in enumerate(found[:-1]) if _SENTENCE_END.search(word)), default=0)
-    while start < len(found) - 1 and _is_noise(found[start]):
-        start += 1
-    end = len(found)
-    while end > start + 1 and found[end - 1].casefold() in _TRAILING:
-        end -= 1
-    return " ".join(found[start:end])
-
-
-def _is_noise(word: str) -> bool:
-    # Bars and bullets (`━━━ loss: 2.1`) have neither letters nor digits.
-    return (
-        word.casefold().rstrip(".") in _NOISE
-        or word.endswith(".py")
-        or not any(map(str.isalnum, word))
-        or _NUMBERED.fullmatch(word) is not None
-    )

@@ -1,8 +1,11 @@
-"""What the names of metrics say: which are losses, where more is better, which never converge."""
+"""What the names of metrics say: which are losses, and where more is better."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, Literal
+
+from specon_sidecar.formats.name_words import NO_LOSS, OF_TRAINING, VALIDATION, canonical, words
+from specon_sidecar.formats.reward_names import MEANS, SHORT_REWARDS
 
 Goal = Literal["min", "max"]
 
@@ -15,32 +18,6 @@ TOTAL_OF_PARTS: Final = "total_of_parts"
 # In order of preference, after `canonical`: "train/loss" and "train loss" are "train_loss", "lm loss" is
 # "lm_loss".
 PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
-
-_TURNED_ROUND: Final = {
-    "loss_total": "total_loss",
-    "loss_train": "train_loss",
-    "loss_training": "training_loss",
-}
-
-# A part of the name that makes it something else than the training loss.
-VALIDATION: Final = frozenset(
-    {"val", "valid", "validation", "va", "vld", "eval", "evaluation", "test", "testing", "tst", "dev"}
-)
-NO_LOSS: Final = frozenset(
-    {
-        *("scale", "scaler", "scaling", "weight", "weights", "coef", "coefficient", "factor", "ratio"),
-        *("best", "min", "lowest", "target", "stop", "packet", "packets", "profit", "data", "heat"),
-        *("num", "count"),
-    },
-)
-
-# Words that tell a series of the training from its counterpart of validation, but not the measured quantity.
-_OF_TRAINING: Final = frozenset(
-    {
-        *("train", "training", "trainer", "tr", "trn", "learn", "step", "epoch", "batch", "minibatch"),
-        *("avg", "average", "mean", "running", "total"),
-    },
-)
 
 _DATA_SETS: Final = VALIDATION | {"train", "training"}
 
@@ -89,10 +66,12 @@ _SCORES: Final = frozenset(
             "hits",
             "recall",
             "precision",
-            "miou",
+            "fitness",
         ),
     },
 )
+_FITNESS: Final = "fitness"
+_BEST: Final = frozenset({"best"})
 _MORE_IS_BETTER: Final = _SCORES | {
     *(
         "score",
@@ -107,6 +86,7 @@ _MORE_IS_BETTER: Final = _SCORES | {
         "ret",
         "eprewmean",
         "episode_score",
+        "objf",
     ),
 }
 _LESS_IS_BETTER: Final = frozenset(
@@ -127,28 +107,16 @@ _LESS_IS_BETTER: Final = frozenset(
             "tel",
             "cost",
             "inertia",
+            "recon",
+            "recons",
+            "reconstruction",
+            "kld",
+            "bce",
+            "ce",
         ),
     },
 )
-_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns", "eprewmean"})
-_NO_REWARD: Final = frozenset(
-    {
-        *("margin", "margins", "chosen", "rejected", "accuracies", "accuracy", "std", "kl", "loss", "model"),
-        *("var", "variance", "max", "running", "discount", "threshold", "clip", "code", "shaping", "len"),
-    },
-)
-# What else has a return: a flow of water, a journey, a function.
-_PLAIN_RETURNS: Final = frozenset({"return", "returns"})
-_OF_RETURNS: Final = frozenset(
-    {
-        *("temp", "temperature", "flow", "air", "pipe", "code", "type", "value", "values", "address", "trip"),
-        *("status", "flight", "date", "time", "customer", "order", "item", "items", "loan"),
-        *("stock", "portfolio", "annual", "annualized", "daily", "monthly", "yearly", "market", "index"),
-    }
-)
-# `episode score` is a reward, as a `return` is where the log counts episodes, or a `score`.
-_EPISODES: Final = frozenset({"episode", "episodes", "episodic"})
-_MEANS: Final = frozenset({"average", "avg", "mean", "total"})
+_OVERALL: Final = MEANS | {"overall", "macro", "micro", "weighted", "all"}
 # Names followed where a log prints neither a loss nor a score.
 _ERRORS: Final = frozenset(
     {
@@ -167,9 +135,11 @@ _ERRORS: Final = frozenset(
             "bpb",
             "bpc",
         ),
-        *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy"),
+        *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy", "objf"),
     },
 )
+# Parts of a loss that have names of their own: the first of a line is followed where nothing else is.
+_BARE_PARTS: Final = frozenset({"recon", "recons", "reconstruction", "kld", "bce", "ce"})
 # An error by itself is one of a program; `cost 3.2` may be a time.
 _ERROR_OF: Final = frozenset({"error", "err"})
 _COSTS: Final = frozenset({"cost", "costs"})
@@ -195,69 +165,15 @@ SCORE_NEEDLES: Final = (
         b"hits",
         b"recall",
         b"precision",
+        b"fitness",
     ),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error", b"err "),
-    *(b"elbo", b"objective"),
+    *(b"elbo", b"ep_r", b"objective", b"objf", b"recon", b"kld", b"bce", b"ce:", b"ce=", b"ce ="),
     *(b"entropy", b"score", b"bits", b"total_of_parts"),
 )
 
 _FEWEST_PARTS: Final = 2
-
-# Two losses that work against each other, or that the policy itself moves: neither converges.
-_SIDES: Final = (
-    (
-        "two losses against each other (GAN)",
-        re.compile(
-            r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc|discriminator)|d_[ab]|err_?d|lossd"
-        ),
-        re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen|generator)|g_[ab]|err_?g|lossg"),
-    ),
-    (
-        "two losses against each other (GAN)",
-        _BOTH := re.compile(
-            r"(?:g|gen|generator)_(?:and_)?(?:d|dis|disc|discriminator)_loss(?:es)?"
-            r"|(?:d|dis|disc|discriminator)_(?:and_)?(?:g|gen|generator)_loss(?:es)?"
-        ),
-        _BOTH,
-    ),
-    (
-        "two losses against each other (GAN)",
-        re.compile(r"(?:d|disc|discriminator)_adv(?:_loss)?|adv_(?:d|disc|discriminator)(?:_loss)?"),
-        re.compile(r"(?:f|g|gen|generator)_adv(?:_loss)?|adv_(?:f|g|gen|generator)(?:_loss)?"),
-    ),
-    (
-        "losses of a policy and its critic (reinforcement learning)",
-        re.compile(
-            r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|(?:.*_)?loss_?(?:actor|policy|pi)"
-        ),
-        re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|(?:.*_)?loss_?(?:critic|value|vf|v)"),
-    ),
-)
-
-# `average_loss_g` is the loss of the generator as `loss_g` is.
-_MEANS_OF: Final = re.compile(r"^(?:(?:avg|average|mean|train|training|epoch|batch|running|total)_)+(?=\w)")
-
-# Index of the last of them.
-_POLICY: Final = len(_SIDES) - 1
-
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|[^\W\d_A-Za-z]+")
-
-
-def words(name: str) -> list[str]:
-    """Return the words of a name in lower case: "ValLoss", "val_loss" and "val/loss" have the same two."""
-    return [word.casefold() for word in _WORD.findall(name)]
-
-
-def canonical(name: str) -> str:
-    """Return the form in which names are compared with `PREFERRED`."""
-    key = re.sub(r"[ /.()-]+", "_", name.casefold()).rstrip("_")
-    return _TURNED_ROUND.get(key, key)
-
-
-def fold(name: str) -> str:
-    """Return the form in which a configured name is compared: any case, any blanks."""
-    return " ".join(name.casefold().split())
 
 
 def is_loss(name: str) -> bool:
@@ -265,12 +181,12 @@ def is_loss(name: str) -> bool:
     found = words(name)
     if "loss" not in name.casefold():
         # By the name of the function: `Cross entropy = 1.9`.
-        return found[-2:] == ["cross", "entropy"] and _OF_TRAINING.issuperset(found[:-2])
+        return found[-2:] == ["cross", "entropy"] and OF_TRAINING.issuperset(found[:-2])
     if not VALIDATION.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is not.
     last = (name.partition("(")[0].rstrip() or name).rsplit(" ", 1)[-1]
-    if last.casefold() in _OF_TRAINING:  # `loss train`
+    if last.casefold() in OF_TRAINING:  # `loss train`
         last = name
     return any(word.rstrip("0123456789").endswith("loss") for word in words(last))
 
@@ -309,33 +225,20 @@ def score_rank(name: str) -> int | None:
     """Return 0 for a score of training, 1 for one of validation, 2 and 3 for a half of one, else None."""
     found = words(name)
     # `map` is a word of many logs, `mAP` is not.
-    if ("mAP" not in name and _SCORES.isdisjoint(found)) or not NO_LOSS.isdisjoint(found):
+    if "mAP" not in name and _SCORES.isdisjoint(found):
+        return None
+    # The best of a generation is what evolution is after.
+    if not (NO_LOSS - _BEST if _FITNESS in found else NO_LOSS).isdisjoint(found):
         return None
     half = _SCORES.intersection(found) <= _HALVES and "mAP" not in name
     return (0 if VALIDATION.isdisjoint(found) else 1) + 2 * half
 
 
-def is_reward(name: str) -> bool:
-    """Whether a name is that of what reinforcement learning wants more of: "rewards/mean", "ep_rew_mean"."""
-    found = words(name)
-    if is_return(name):
-        return False  # a word of programs
-    if found[-1:] == ["score"] and not _EPISODES.isdisjoint(found) and _NO_REWARD.isdisjoint(found):
-        return True
-    if _REWARDS.isdisjoint(found) or not _NO_REWARD.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
-        return False
-    return not _PLAIN_RETURNS.issuperset(_REWARDS.intersection(found)) or _OF_RETURNS.isdisjoint(found)
-
-
-def is_of_episodes(name: str) -> bool:
-    """Whether the name of a reward says that it is of an episode, or the mean of several."""
-    return not (_EPISODES | _MEANS | {"ep"}).isdisjoint(words(name))
-
-
-def is_return(name: str) -> bool:
-    """Whether a name is "return" or "average score" and no more: a reward where the log counts episodes."""
-    found = words(name)
-    return found in (["return"], ["returns"]) or (found[-1:] == ["score"] and _MEANS.issuperset(found[:-1]))
+def is_of_class(name: str) -> bool:
+    """Whether the name of a score may be that of one class: "accuracy of cats", but not "mean acc"."""
+    found = set(words(name))
+    beside = found - _MORE_IS_BETTER - VALIDATION - OF_TRAINING
+    return bool(beside) and _OVERALL.isdisjoint(found)
 
 
 def is_last_resort(name: str) -> bool:
@@ -347,21 +250,27 @@ def is_last_resort(name: str) -> bool:
         or _LIKELIHOOD.search(name.casefold()) is not None
         or _OBJECTIVE.fullmatch(name.casefold()) is not None
         or (last in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
-        or (last in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
+        or (last in _COSTS and OF_TRAINING.issuperset(found[:-1]))
         or _is_compression(found)
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
 
 
+def is_bare_part(name: str) -> bool:
+    """Whether a name is that of a part of a loss, without the word: "Recon", "train BCE"."""
+    found = words(name)
+    return not _BARE_PARTS.isdisjoint(found) and NO_LOSS.isdisjoint(found) and not is_validation(name)
+
+
 def is_plain_error(name: str) -> bool:
     """Whether a name is "error" or "mean error" and no more: of the training where the log counts epochs."""
     found = words(name)
-    return found[-1:] in (["error"], ["err"]) and _OF_TRAINING.issuperset(found[:-1])
+    return found[-1:] in (["error"], ["err"]) and OF_TRAINING.issuperset(found[:-1])
 
 
 def _is_compression(found: list[str]) -> bool:
     """Whether the words of a name are those of a rate of compression: `bits/char`, `train bits per dim`."""
-    found = [word for word in found if word not in _OF_TRAINING and word not in VALIDATION]
+    found = [word for word in found if word not in OF_TRAINING and word not in VALIDATION]
     return found[:1] == ["bits"] and found[-1] in _COMPRESSED and set(found[1:-1]) <= {"per"}
 
 
@@ -382,7 +291,8 @@ def goal_of(name: str) -> Goal | None:
         return "min"
     if _LIKELIHOOD.search(name.casefold()):
         return "min" if _TURNED.search(name.casefold()) else "max"
-    return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
+    more = canonical(name) in SHORT_REWARDS or not _MORE_IS_BETTER.isdisjoint(found)
+    return "max" if more else None
 
 
 def is_validation(name: str) -> bool:
@@ -392,7 +302,7 @@ def is_validation(name: str) -> bool:
 
 def measured_words(name: str) -> tuple[str, ...]:
     """Return the words of the measured quantity, of any data: the same for "train/loss" and "val_loss"."""
-    return tuple(word for word in words(name) if word not in VALIDATION and word not in _OF_TRAINING)
+    return tuple(word for word in words(name) if word not in VALIDATION and word not in OF_TRAINING)
 
 
 def may_be_counterpart(name: str) -> bool:
@@ -400,28 +310,3 @@ def may_be_counterpart(name: str) -> bool:
     if not is_validation(name) or not NO_LOSS.isdisjoint(words(name)):
         return False
     return "loss" in name.casefold() or goal_of(name) is not None
-
-
-def sides_of(name: str) -> Iterator[tuple[int, bool]]:
-    """Yield the pairs of opponents that a name belongs to, and whether it is the second of the two."""
-    key = _MEANS_OF.sub("", canonical(name))
-    for index, (_, first, second) in enumerate(_SIDES):
-        if first.fullmatch(key):
-            yield index, False
-        if second.fullmatch(key):
-            yield index, True
-
-
-def is_turned_side(name: str) -> bool:
-    """Whether a name is one of an opponent behind the word: `Loss D`. It is none that can be followed."""
-    return words(name)[:1] == ["loss"] and " " in name and any(True for _ in sides_of(name))
-
-
-def is_of_policy(pair: int) -> bool:
-    """Whether a pair is that of a policy and its critic: what it is rewarded with converges all the same."""
-    return pair == _POLICY
-
-
-def reason(pair: int) -> str:
-    """Return why a log with both sides of a pair cannot be judged."""
-    return _SIDES[pair][0]

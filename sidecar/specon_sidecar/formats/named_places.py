@@ -17,7 +17,7 @@ _PLACE: Final = re.compile(
     rb"|(?:(?:cur(?:rent)?|outer)_)?+(?:iterations?|iters?|steps?)|train_(?:step|iter)|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
     rb"|(?:(?:cur(?:rent)?|global|train|outer|meta)[_-])?+epoc(?:hs?|he|a)"
     rb"(?:[ _](?:num|number|no\.?|idx|out|n\.|n\xc2[\xba\xb0]|\xe2\x84\x96))?"
-    rb"|ep|episodes?(?:[ _](?:num|number))?|round|total[ _]t(?=:))"
+    rb"|ep|episodes?(?:[ _](?:num|number))?|generation|round|total[ _]t(?=:))"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
     rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
@@ -78,9 +78,14 @@ def read_places(
     if epoch is None:
         epoch, epochs = _epoch_without_name(text, named, is_counted=of_step is not None and step_rank == 0)
     epochs = None if of_step is not None and _BEHIND.search(text) else epochs
-    if of_step is None and named.lower() in _LENGTHS:
-        step, step_rank, of_step = _place_beside_length(step, step_rank, text)
+    if of_step is None and named:
+        step, step_rank, of_step = _place_beside(step, step_rank, named, text)
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _begins_with_number(text: bytes) -> bool:
+    """Whether a counter may stand at the head of a line: ` 1200/50000: episode: 12, reward: 9.0`."""
+    return text[:16].lstrip()[:1].isdigit()
 
 
 def _may_name_no_epoch(line: bytes, body: int, *, is_counted: bool) -> bool:
@@ -108,6 +113,20 @@ def _iteration_around(text: bytes) -> float | None:
     return None
 
 
+def _place_beside(
+    step: int | None, step_rank: int, named: bytes, text: bytes
+) -> tuple[int | None, int, int | None]:
+    """Return the step and its total where what was found may be a length, or an episode behind its steps."""
+    of_step: int | None = None
+    if named.lower() in _LENGTHS:
+        step, step_rank, of_step = _place_beside_length(step, step_rank, text)
+    if of_step is None and step_rank == EPISODE and _begins_with_number(text):
+        counted = counter_of(text)
+        if counted is not None and counted.n and counted.epoch is None:
+            return counted.i, STEP_KEYS["step"], counted.n
+    return step, step_rank, of_step
+
+
 def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple[int | None, int, int | None]:
     """Return the step and its total: those of the episode, or none where a counter at the head says it."""
     for key, number, of, _, _ in _PLACE.findall(text):
@@ -118,8 +137,10 @@ def _place_beside_length(step: int | None, step_rank: int, text: bytes) -> tuple
 
 
 def _may_be_length(line: bytes, body: int) -> bool:
-    """Whether one of the places may say how long an episode or how large a batch is."""
-    return any(found[1].lower() in _LENGTHS for found in _PLACE.finditer(line[body:]))
+    """Whether one of the places may say how long an episode or how large a batch is, or stand at the head."""
+    return (b"pisode" in line and _begins_with_number(line[body : body + 16])) or any(
+        found[1].lower() in _LENGTHS for found in _PLACE.finditer(line[body:])
+    )
 
 
 def _span(found: re.Match[bytes], group: int, body: int) -> layout.Span:

@@ -15,10 +15,11 @@ _OTHER_SET: Final = re.compile(
     rb"(val|valid|validation|eval|evaluation|test|dev)(?: (?:set|metrics|results?))?)"
     rb"\s?[\[:(|\])]"
 )
-# The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
+# The same anywhere before the first metric; `test.py` and `test_loss` are no data set, and `Test: 0.8` is a
+# value.
 _SETS: Final = re.compile(
     rb"(?<![\w./-])(?i:(val|valid|validation|validating|eval|evaluation|evaluating|test|testing|dev))"
-    rb"(?![\w./=-]| steps)"
+    rb"(?![\w./=-]| steps|:\s{0,4}\d{1,9}+(?:\.\d|%))"
 )
 # `Train loss: 0.5 acc: 0.9` and `Test acc: 0.8 loss: 0.6`: all of the second line is of other data.
 _HEAD: Final = re.compile(

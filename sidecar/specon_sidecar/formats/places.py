@@ -95,6 +95,10 @@ class Places:
             return through, epoch, total, epochs
         return step, epoch, total, epochs
 
+    def see_before_epochs(self, step: int) -> None:
+        """Take note of a step before the first epoch that the log says: one that grows from there goes on."""
+        self._before = (-1.0, step)
+
     def _is_length(self, step: int | None, epoch: float | None) -> bool:
         """Whether `Epoch 3 | Steps: 300` says how long an epoch is: it stays while the epochs go on."""
         if step is None or epoch is None:

@@ -61,6 +61,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "episode": 7,
     "episodes": 7,
     "round": 7,
+    "generation": 7,
     "num_episodes": 8,
     "total_episodes": 8,
     "episodessofar": 8,

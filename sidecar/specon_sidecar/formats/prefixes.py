@@ -47,6 +47,8 @@ PREFIX: Final = re.compile(
     rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?: (?=\w{0,64}[._])[\w.]{1,64}+ -)?(?= )"
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
+    # where it was printed: `[train.py:185] `, `(train.py:185) `
+    rb"|[\[(][\w./-]{1,128}+(?<=\.py):\d{1,6}[\])](?= )"
     rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"
     # loguru: `| INFO     | module:function:line - `
     rb"|\| ?(?:TRACE|SUCCESS|CRITICAL|"
@@ -57,7 +59,7 @@ PREFIX: Final = re.compile(
     # NeMo: level, date, clock and module in one pair of brackets
     rb"|\[NeMo [DIWEC] \d{4}-\d\d-\d\d " + _CLOCK + rb"(?: [\w./-]{1,128}+:\d{1,6})?+\]"
     # absl and glog
-    rb"|[IWEF]\d{4} " + _CLOCK + rb" +\d{1,20} [\w./-]{1,128}+:\d{1,6}\]"
+    rb"|[IWEF](?:\d{4}){1,2}+ " + _CLOCK + rb" +\d{1,20} (?:[\w.-]{1,64}+ )?+[\w./-]{1,128}+:\d{1,6}\]"
     rb")"
 )
 """One prefix."""

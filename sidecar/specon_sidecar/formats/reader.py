@@ -107,6 +107,10 @@ class _LogReader(ABC):
         samples += self._read(rest)
         return self._note(samples)
 
+    def _flush(self) -> list[Sample]:
+        """Return the samples of the lines held back, for the log has ended."""
+        return [sample for text, time in self._unwrapping.finish() for sample in self._read_line(text, time)]
+
     def _note(self, samples: list[Sample]) -> list[Sample]:
         self._last = samples[-1] if samples else self._last
         return samples
@@ -162,10 +166,11 @@ class FixedReader(_LogReader):
 
     def finish(self) -> list[Sample]:
         """Return the samples held back, for the log has ended, or that of this incarnation."""
+        flushed = self._flush()
         rest = self._candidate.rest()
         self._candidate.series.forget_place()
         held, self._held = self._held, None
-        return self._note([*(held or []), *rest])
+        return self._note([*(held or []), *flushed, *rest])
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:
         samples: list[Sample] = []
@@ -237,7 +242,8 @@ class DetectingReader(_LogReader):
 
     def finish(self) -> list[Sample]:
         """Decide with what there is, for the log has ended; return the samples not delivered yet."""
-        return self._note(self._detection.finish())
+        flushed = self._flush()
+        return self._note([*flushed, *self._detection.finish()])
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:
         return self._detection.read(lines)

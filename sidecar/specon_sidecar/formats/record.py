@@ -13,6 +13,8 @@ from specon_sidecar.formats.wall_time import wall_time
 
 _REMEMBERED: Final = 1024
 _EPISODE: Final = (Position.STEP, EPISODE)
+# One episode's number; beside how many there were, `steps` are those of all.
+_EPISODES: Final = ("episode", "Episode")
 _LENGTHS: Final = ("steps", "Steps", "step", "Step")
 
 _Role = tuple[MetricCandidate | None, tuple[Position, int] | None]
@@ -54,7 +56,7 @@ class RecordReader:
                 if value is not None:
                     found.append((candidate, value))
             if position is not None:
-                if position == _EPISODE:
+                if position == _EPISODE and key in _EPISODES:
                     episode = raw
                 elif episode is not None and key in _LENGTHS:
                     continue  # how long the episode was

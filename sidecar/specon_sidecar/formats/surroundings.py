@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.formats.bar_at_head import BAR_IN_WORDS, Bar, find_bar
+from specon_sidecar.formats.headings import read_heading
 from specon_sidecar.formats.lengths_in_units import COUNT, OF, WAITS, LengthsInUnits, describe
 from specon_sidecar.formats.number import to_step
 from specon_sidecar.formats.places import Places
-from specon_sidecar.formats.position_keys import STEP_KEYS
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.sample import Sample
 
@@ -94,39 +94,6 @@ _COUNTS: Final = (
     "end_ep",
 )
 _PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
-# `Epoch 3/40`, `=== Epoch [3/40] ===`, `Epoch: [3 | 40]`, `Starting epoch 3`,
-# `Epoch: 03 | Epoch Time: 0m 36s`
-_HEADING: Final = re.compile(
-    rb"[^\w]{0,120}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+){0,2}+"
-    rb"(?i:epoch)[\"']?\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
-    rb"(?:\s{0,4}+(?:/|of|out of|\|(?=\s\d{1,9}+\]))\s{0,4}+(\d{1,9}+))?+"
-    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
-    rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|running|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
-)
-# A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
-_STEP_LINE: Final = re.compile(
-    # but `train_iters: 5000` is a length
-    rb"[^\w]{0,120}+(?!(?i:train(?:ing)?[ _](?:steps|iters|iterations))\b)"
-    rb"(?i:(?:current|global|train(?:ing)?|learning|start(?:ing)?|begin(?:ning)?)[ _]{0,2})?"
-    rb"(?i:steps?|iter(?:ation)?s?)"
-    rb"[\"']?\s{0,4}+[:=#]?"
-    rb"\s{0,16}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
-    # `---- iteration 50 ---- 9950 left ----`, `Iteration: 50  Time: 120.5`
-    rb"(?i:\s(?:step|iteration))?(?:\W{0,120}+|\W{1,8}+(?i:time|elapsed)\W{1,4}+[\d.:]{1,20}+\s?\w{0,4}+\W{0,40}+"
-    rb"|\s?[-=*#]{3,120}+\s?\d{1,15}+ left\W{0,120}+)$"
-)
-# Both on a line of their own: `[epoch=1][batch=14/20]:`, `--> STEP: 3/90 -- GLOBAL_STEP: 120`.
-_BOTH_LINE: Final = re.compile(
-    rb"\W{0,40}+(?i:(epoch|step)\W{1,4}(\d{1,9}+)(?:/\d{1,9}+)?\W{1,8}(batch|iter|step|global[ _]step)\W{1,4}"
-    rb"(\d{1,15}+)(?:/(\d{1,15}+))?\W{0,40}+)$"
-)
-
-# `Updates 30, num timesteps 4800, FPS 950` of PPO and A2C in PyTorch, above the line of the rewards.
-_UPDATES_LINE: Final = re.compile(
-    rb"\W{0,40}+(?i:updates?\W{1,3}\d{1,12}+\W{1,3}(?:num )?timesteps\W{1,3}(\d{1,15}+)\W{1,3}fps)"
-    rb"\W{1,3}\d{1,12}+\W{0,40}+$"
-)
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -203,6 +170,8 @@ class Surroundings:
         if (
             "poch" in text
             or "tep" in text
+            or "atch" in text
+            or "enerati" in text
             or "iter" in text
             or "%|" in text
             or "Iter" in text
@@ -214,7 +183,6 @@ class Surroundings:
             or "pisodes" in text
             or "ounds" in text
             or "pdates" in text
-            or "enerations" in text
             or "esting" in text
             or "aluati" in text
             or "alidati" in text
@@ -246,6 +214,10 @@ class Surroundings:
             if epoch is not None and self._begins_anew(epoch, step):
                 step, total = self._places.epochs.through(epoch, epochs, step, self._steps)
         return Sample(name, value, step, epoch, total, time, epochs)
+
+    def see_step(self, step: int) -> None:
+        """Take note of a step before any heading: one that goes on from there is that of the training."""
+        self._places.see_before_epochs(step)
 
     def _begins_anew(self, epoch: float, step: int) -> bool:
         """Whether the stated number of steps is that of an epoch, for they went back where one began."""
@@ -321,33 +293,21 @@ class Surroundings:
 
     def _is_heading(self, text: bytes) -> bool:
         """Whether a line is one that places those below it."""
-        placed = _STEP_LINE.match(text) or (_UPDATES_LINE.match(text) if b"FPS" in text else None)
-        if placed is not None:
-            self.known = True
-            of_step = placed[2] if placed.re is _STEP_LINE else None
-            self._step_line = int(placed[1]), to_step(of_step) if of_step else None
-            self._step_rank = 0
+        placed = read_heading(text)
+        if placed is None:
+            return False
+        self.known = True
+        self._step_line = None
+        if placed.step is not None:
+            self._step_line = placed.step, placed.of_step
+            self._step_rank = placed.step_rank
             self._below.clear()
-            return True
-        both = _BOTH_LINE.match(text)
-        if both is not None and both[1].lower() != both[3].lower():
-            self.known = True
-            self._step_line = int(both[4]), to_step(both[5]) if both[5] else None
-            self._step_rank = 0 if both[3].lower().endswith(b"step") else STEP_KEYS["batch"]
-            self._below.clear()
-            if both[1].lower() == b"epoch":
-                self._epoch = int(both[2])
-            return True
-        heading = _HEADING.match(text)
-        if heading is not None:
-            self.known = True
-            self._step_line = None
-            self._epoch = int(heading[1])
-            of = to_step(heading[2]) if heading[2] else None
-            if of:
-                self._epochs = of
-                self._source["heading"] = self._source["epochs"] = describe(b"the heading ", text)
-        return heading is not None
+        if placed.epoch is not None:
+            self._epoch = placed.epoch
+        if placed.epochs:
+            self._epochs = placed.epochs
+            self._source["heading"] = self._source["epochs"] = describe(b"the heading ", text)
+        return True
 
     def _state(self, name: str, count: int | None, text: bytes) -> None:
         if not count or count == 1:

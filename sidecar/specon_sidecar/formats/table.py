@@ -72,7 +72,10 @@ _FORMATS: Final = (
         "one JSON object per line",
         JsonLines,
         needles=(b"{",),
-        writers="LLaMA-Factory, Detectron2 metrics.json, MMEngine scalars.json, Ray Tune, and many others",
+        writers=(
+            "LLaMA-Factory, Detectron2 metrics.json, MMEngine scalars.json, Ray Tune, and many others;"
+            " also a file that is one document with a list for each metric, such as Keras' `history`"
+        ),
     ),
     Format(
         "csv",

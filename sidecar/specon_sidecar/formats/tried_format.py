@@ -108,6 +108,8 @@ class TriedFormat:
         around = self._around
         if around.known:
             sample = around.complete(sample, line)
+        elif sample.step is not None and sample.total_steps is not None:
+            around.see_step(sample.step)
         if sample.step is None:
             sample = self._count_step(sample, line)
             if self._own.aside or self._batches.aside:

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from specon_sidecar.formats.metric_names import words
+from specon_sidecar.formats.name_words import words
 from specon_sidecar.formats.sample import Sample
 
 Place = tuple[float | None, int | None]

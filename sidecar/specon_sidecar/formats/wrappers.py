@@ -1,4 +1,4 @@
-"""Containers of lines: what kubelet, Docker and `kubectl logs --timestamps` make of a log."""
+"""Containers of lines: what kubelet, Docker and `kubectl logs --timestamps` make of a log, and documents."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from specon_sidecar.formats.documents import Documents
 from specon_sidecar.formats.wall_time import leading_stamp
 
 _STAMP: Final = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9}+)?(?:Z|[+-]\d\d:\d\d)"
@@ -13,6 +14,7 @@ _CRI: Final = re.compile(rb"(" + _STAMP + rb") (stdout|stderr) ([FP])(?: |$)")
 _KUBECTL: Final = re.compile(rb"(?:\[pod/[^\]\s]{1,300}+\] )?(" + _STAMP + rb") ")
 # So many first lines are looked at; a container is on every line or on none.
 _SNIFFED: Final = 20
+_BRACKETS: Final = (b"{", b"[")
 # A line that never ends is given up; the follower bounds its own lines likewise.
 _LONGEST: Final = 65_536
 
@@ -111,11 +113,17 @@ class Unwrapping:
     def __init__(self) -> None:
         self._wrapper: _Wrapper | None = None
         self._looked = 0
+        self._documents: Documents | None = None
 
     @property
     def needed(self) -> bool:
         """Whether lines must still be passed through `unwrap`: wrapped, or not looked at enough."""
-        return self._wrapper is not None or self._looked < _SNIFFED
+        return self._wrapper is not None or self._looked < _SNIFFED or self._documents is not None
+
+    def finish(self) -> Iterable[Unwrapped]:
+        """Return the lines that were held back, for the log has ended."""
+        documents, self._documents = self._documents, None
+        return [] if documents is None else [(line, None) for line in documents.finish()]
 
     def unwrap(self, line: bytes) -> Iterable[Unwrapped]:
         """Return the lines that this one completes, each with its time where that is known."""
@@ -123,8 +131,20 @@ class Unwrapping:
             self._looked += 1
             self._wrapper = _sniff(line)
             if self._wrapper is None:
-                return ((line, None),)
+                return self._of_document(line)
         return self._wrapper.unwrap(line)
+
+    def _of_document(self, line: bytes) -> Iterable[Unwrapped]:
+        """Return the records of a document that the log begins with, or the line as it is."""
+        if self._looked == 1 and line[:1] in _BRACKETS:
+            self._documents = Documents()
+        documents = self._documents
+        if documents is None:
+            return ((line, None),)
+        lines = documents.take(line)
+        if documents.is_over:
+            self._documents = None
+        return [(one, None) for one in lines]
 
 
 def _sniff(line: bytes) -> _Wrapper | None:

@@ -23,7 +23,7 @@ from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.event_files.event_reader import FORMAT as EVENT_FILES
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_choice import LONGEST_NAME
-from specon_sidecar.formats.metric_names import fold
+from specon_sidecar.formats.name_words import fold
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import FORMATS
 from support.logs.event_files import append, event_file, simple, tensor

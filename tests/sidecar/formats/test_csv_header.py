@@ -34,6 +34,12 @@ def test_header_may_come_again_with_other_columns():
     assert rows == [("loss", 3.0, 1, None), ("loss", 2.0, 2, None), ("loss", 1.0, 3, None)]
 
 
+def test_name_may_begin_with_a_digit():
+    """As `2d_loss` does; the losses of a row are added up where there is no other."""
+    rows = read(b"step\t2d_loss  \t3d_loss  \t", b"1\t0.5\t0.25\t", b"2\t0.5\t0.125\t")
+    assert rows == [("sum of loss parts", 0.75, 1, None), ("sum of loss parts", 0.625, 2, None)]
+
+
 def test_separators_and_quotes():
     """Semicolons, tabs and quoted cells are read as well."""
     assert read(b"step;loss", b"1;0.5") == [("loss", 0.5, 1, None)]

@@ -56,6 +56,7 @@ LINES = [
     (b"step 3 loss=np.float32(0.5)", ("loss", 0.5, 3, None, None)),
     (b"Step 450: Cross entropy = 1.89", ("Cross entropy", 1.89, 450, None, None)),
     (b"epoch 3 3D loss: 2.3e-01", ("3D loss", 0.23, None, 3.0, None)),
+    (b"epoch 3 2d_loss: 0.5", ("2d_loss", 0.5, None, 3.0, None)),
     (b"layer 0, epoch 3, cost  0.2", ("cost", 0.2, None, 3.0, None)),
     (b"epoch 3, minibatch 9/9, validation error 5.7 %", ("validation error", 5.7, None, 3.0, None)),
     (b"epoch=2 i=10/50 total loss=2.5", ("total loss", 2.5, 60, 2.0, None)),

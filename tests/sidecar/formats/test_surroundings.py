@@ -275,6 +275,11 @@ def test_what_else_is_read(text, name, count):
         ("--- Iteration {n}/400 ---\nacc: 0.5\nloss: {v}", 30, 400),
         (" Iteration:           {n}  Time: 120.25\n  MAE:   {v}   over 500 points", 30, None),
         ("Step [{n}]\nloss: {v}\nloss: 9.0", 30, None),
+        (
+            " Scenario a Exp c updates 5/90 episodes, total num timesteps {n}/5400, FPS 43.\n\nloss: {v}",
+            30,
+            5400,
+        ),
     ],
 )
 def test_the_step_on_the_line_above(form, step, total):
@@ -348,6 +353,14 @@ def test_stated_steps_of_an_epoch_are_no_total():
     )
     _, samples = read(text)
     assert (samples[-1].step, samples[-1].total_steps, samples[-1].total_epochs) == (150, 200, 4)
+
+
+def test_steps_that_go_on_below_the_first_heading():
+    """They count the training: the log, or what is left of it, began within an epoch."""
+    text = lines("step: {n}/300 loss: {v}", 10) + "Epoch 5/5\n"
+    text += "".join(f"step: {n}/300 loss: {2 - n / 300}\n" for n in range(11, 31))
+    _, samples = read(text)
+    assert (samples[-1].step, samples[-1].total_steps, samples[-1].epoch) == (30, 300, 5)
 
 
 @pytest.mark.parametrize("per_epoch", [1, 5])

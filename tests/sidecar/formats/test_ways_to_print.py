@@ -3,8 +3,9 @@
 import pytest
 
 from specon_sidecar.following.lines import LineSplitter
-from specon_sidecar.formats.metric_names import find_whole_loss, goal_of, is_return, is_reward, is_validation
+from specon_sidecar.formats.metric_names import find_whole_loss, goal_of, is_validation
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.reward_names import is_return, is_reward
 from specon_sidecar.formats.table import make_reader
 
 
@@ -50,6 +51,28 @@ def place(sample):
         (">>> iter {m} -> loss -> {v}\n", ("loss", 1400, None, None, None)),
         ("epoch: {n}, loss: [{v}/2.2], time: [4.1]\n", ("loss", None, 14, None, None)),
         ("Train loss {n} {v}\n", ("Train loss", None, None, None, None)),
+        ("Generation {n}: best fitness: {v}, mean size: 3.5\n", ("best fitness", 14, None, None, None)),
+        ("Epoch [{n}/40] Recon: {v} | KL: 3.5 | Phys: 0.1\n", ("Recon", None, 14, None, 40)),
+        ("Process {m}/9000(3.1%) average objf: {v}, epoch 0\n", ("average objf", 1400, 0, None, None)),
+        (
+            " {m}/50000: episode: {n}, episode steps: 13, episode reward: {v}, loss: 7.5\n",
+            ("episode reward", 1400, None, 50000, None),
+        ),
+        (
+            "[batch={n}/4800]:\n\t lr: 0.1\n\t loss/train/total: {v}\n",
+            ("loss/train/total", 14, None, 4800, None),
+        ),
+        (
+            " *** Running generation {n} *** \n\nAverage fitness: {v}\n",
+            ("Average fitness", 14, None, None, None),
+        ),
+        ("Epoch 2/9\n  Batch {n}/90\n    Loss: {v}\n", ("Loss", 104, 2, 810, 9)),
+        ("iteration {n}\n       Mean reward:            {v}\n", ("Mean reward", 14, None, None, None)),
+        ("frames: {m}, Avg episode reward: [(0, '{v}')]\n", ("Avg episode reward", None, None, None, None)),
+        (" Finished Epoch[{n} of 40]: [Training] ce = {v} * 500; errs = 80.1%\n", ("ce", None, 14, None, 40)),
+        ("Epoch: {n}, Train: 0.9, Val: 0.8, Test: 0.8, Loss: {v}\n", ("Loss", None, 14, None, None)),
+        ("w1 Ep: {n} | Ep_r: {v}\n", ("Ep_r", None, 14, None, None)),
+        ("Эпоха {n}/20: потери {v}\n", ("loss", None, 14, None, 20)),
         ("[{m}] learning_rate=0.1, train_loss={v}\n", ("train_loss", 1400, None, None, None)),
         ("| nupdates: {m} | lr: 0.1 | loss: {v} |\n", ("loss", 1400, None, None, None)),
         ("Current batch:{n}/200 loss:[ {v}]\n", ("loss", 14, None, None, None)),
@@ -501,7 +524,31 @@ def test_record_within_a_record():
     assert (len(samples), *place(samples[-1])) == (14, "train/loss", None, 14, None, None)
 
 
+def test_steps_of_all_episodes():
+    """Beside how many episodes there were, the steps are those of all; beside one of them, its length."""
+    rows = "".join(
+        f"| episodes | {n} |\n| reward | {n}.5 |\n| steps | {9 * n} |\n------\n" for n in range(1, 15)
+    )
+    assert read("------\n" + rows)[1][-1].step == 126
+    assert read(repeat("episode {n}, steps {m}, reward {v}\n"))[1][-1].step == 14
+
+
 def test_halves_of_a_score_stand_behind_it():
     """Precision grows at the price of recall."""
     text = "".join(f"epoch {n} precision: 0.{50 + n}, recall: 0.4, fscore: 0.{30 + n}\n" for n in range(20))
     assert read(text)[1][-1].name == "fscore"
+
+
+@pytest.mark.parametrize(
+    ("name", "goal"), [("Best_Fitness", "max"), ("objf", "max"), ("Recon", "min"), ("train BCE", "min")]
+)
+def test_names_without_loss(name, goal):
+    """What evolution, Kaldi and autoencoders print says which way is better."""
+    assert goal_of(name) == goal
+
+
+def test_score_of_all_classes_is_followed():
+    """Those of one class each stand behind it, wherever it stands."""
+    form = "epoch {n}\naccuracy of cats: 0.9{n}\naccuracy of dogs: 0.8{n}\nmean acc: 0.7{n}\n"
+    assert read(repeat(form))[1][-1].name == "mean acc"
+    assert read(repeat("epoch {n} car iou: 0.9{n}, iou: 0.7{n}\n"))[1][-1].name == "iou"

@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from specon_sidecar.formats.detect import Evidence
-from specon_sidecar.formats.metric_names import is_metric, words
+from specon_sidecar.formats.metric_names import is_metric
+from specon_sidecar.formats.name_words import words
 from specon_sidecar.formats.position_keys import position_of
 from specon_sidecar.formats.reader import Reader
 
