@@ -6,12 +6,14 @@ Source: Kueue at ff69552e79 (August 2026). Workloads: `pkg/controller/core/workl
 Jobs: `ReconcileGenericJob` of `pkg/controller/jobframework/reconciler.go`, its steps 3, 6, 7 and 8, with
 `Stop` and `RunWithPodSetsInfo` of `pkg/controller/jobs/job/job_controller.go`, `Default` of `job_webhook.go`.
 Admission: by priority and then by age, each into the first flavor that has room for it (`BestEffortFIFO`),
-in ClusterQueues without cohorts. It neither preempts nor knows topologies, admission checks and slices.
+in ClusterQueues without cohorts. It neither preempts nor knows topologies and admission checks. Slices of
+elastic Jobs are in `kueue_slices`.
 JobSets of one Job are suspended and resumed likewise.
 """
 
 from fakekube import owned
 from fakekube.kinds import CLUSTER_QUEUES, JOB_SETS, JOBS, LOCAL_QUEUES, PODS, WORKLOADS, Kind, Object
+from fakekube.kueue_slices import Slices, condition, is_true, usage_of
 from fakekube.machinery import Machinery
 from fakekube.quantities import requested
 from fakekube.store import clone, key_of
@@ -30,12 +32,13 @@ class Kueue:
         self._machinery, self._store = machinery, machinery.store
         self.flavors: dict[str, dict[str, str]] = {}
         self.away = False
+        self.slices = Slices(machinery)
 
     def defaulted(self, kind: Kind, value: Object, operation: str) -> Object:
         """Return a new job of a queue suspended, and anything else as it is."""
         if kind not in _MANAGED or operation != "CREATE" or not _is_queued(value):
             return value
-        return {**value, "spec": {**value["spec"], "suspend": True}}
+        return self.slices.gated({**value, "spec": {**value["spec"], "suspend": True}})
 
     async def act(self) -> None:
         if self.away:
@@ -51,23 +54,27 @@ class Kueue:
     # -- jobs ------------------------------------------------------------------------------------
 
     async def _job(self, kind: Kind, job: Object) -> None:
-        found = owned.of(self._store, WORKLOADS, job)
         if job["metadata"].get("deletionTimestamp"):
             return
-        if not found:
+        elastic = self.slices.heeds(job)
+        found = owned.of(self._store, WORKLOADS, job)
+        selected = await self.slices.select(job, found) if elastic else next(iter(found), None)
+        if selected is None:
             await self._make(kind, job)
             return
-        (workload,) = found
-        if any(_is(job, end) for end in ("Complete", "Completed", "Failed")):
+        workload = selected
+        if any(is_true(job, end) for end in ("Complete", "Completed", "Failed")):
             await self._says(workload, "Finished", "True", "JobFinished")
-        elif _is(workload, "Evicted"):
+        elif is_true(workload, "Evicted"):
             await self._stop(kind, job, workload)
-            if _is(workload, "QuotaReserved") and not self._is_active(kind, job):
+            if is_true(workload, "QuotaReserved") and not self._is_active(kind, job):
                 await self._give_back(workload)
         elif job["spec"].get("suspend"):
-            if _is(workload, "Admitted"):
+            if is_true(workload, "Admitted"):
                 await self._start(kind, job, workload)
-        elif not _is(workload, "Admitted"):
+        elif elastic:
+            await self.slices.ungate(job)
+        elif not is_true(workload, "Admitted"):
             await self._stop(kind, job, workload)
 
     def _is_active(self, kind: Kind, job: Object) -> bool:
@@ -92,6 +99,8 @@ class Kueue:
                 "podSets": [{**pods, "template": template}],
             },
         }
+        if self.slices.heeds(job):
+            body["metadata"] |= self.slices.described(job)
         made = owned.child(kind, job, body, {})
         await self._machinery.create(WORKLOADS, job["metadata"]["namespace"], made)
 
@@ -132,13 +141,13 @@ class Kueue:
     # -- workloads -------------------------------------------------------------------------------
 
     async def _workload(self, workload: Object) -> None:
-        if _is(workload, "Finished"):
+        if is_true(workload, "Finished"):
             return
         if workload["spec"].get("active", True):
-            requeued = _condition(workload, "Requeued")
+            requeued = condition(workload, "Requeued")
             if (requeued.get("status"), requeued.get("reason")) == ("False", "Deactivated"):
                 await self._says(workload, "Requeued", "True", "Reactivated")
-        elif not _is(workload, "Evicted"):
+        elif not is_true(workload, "Evicted"):
             await self._says(workload, "Evicted", "True", "Deactivated")
 
     async def _says(self, workload: Object, kind: str, status: str, reason: str) -> Object:
@@ -151,8 +160,8 @@ class Kueue:
             each
             for each in self._store.all(WORKLOADS)
             if each["spec"].get("active", True)
-            and not _is(each, "QuotaReserved")
-            and not _is(each, "Finished")
+            and not is_true(each, "QuotaReserved")
+            and not is_true(each, "Finished")
         ]
         waiting.sort(
             key=lambda each: (
@@ -174,6 +183,8 @@ class Kueue:
             quota = {each["name"]: float(each["nominalQuota"]) for each in flavor["resources"]}
             needs = {resource: number for resource, number in _asked(workload).items() if resource in quota}
             used = self._used(name, flavor["name"])
+            for resource, number in self.slices.usage_of_former(workload).items():
+                used[resource] = used.get(resource, 0.0) - number
             if any(used.get(each, 0.0) + number > quota[each] + 1e-9 for each, number in needs.items()):
                 continue
             assignment = {
@@ -185,21 +196,20 @@ class Kueue:
             admission = {"clusterQueue": name, "podSetAssignments": [assignment]}
             workload = await self._machinery.set_status(WORKLOADS, workload, admission=admission)
             workload = await self._says(workload, "QuotaReserved", "True", "QuotaReserved")
-            if _condition(workload, "Evicted"):
+            if condition(workload, "Evicted"):
                 workload = await self._says(workload, "Evicted", "False", "QuotaReserved")
-            await self._says(workload, "Admitted", "True", "Admitted")
+            workload = await self._says(workload, "Admitted", "True", "Admitted")
+            await self.slices.finish_former(workload)
             return
 
     def _used(self, queue: str, flavor: str) -> dict[str, float]:
         used: dict[str, float] = {}
         for each in self._store.all(WORKLOADS):
             admission = (each.get("status") or {}).get("admission") or {}
-            if admission.get("clusterQueue") != queue or _is(each, "Finished"):
+            if admission.get("clusterQueue") != queue or is_true(each, "Finished"):
                 continue
-            for assignment in admission["podSetAssignments"]:
-                for resource, number in assignment["resourceUsage"].items():
-                    if assignment["flavors"][resource] == flavor:
-                        used[resource] = used.get(resource, 0.0) + float(number)
+            for resource, number in usage_of(each, flavor).items():
+                used[resource] = used.get(resource, 0.0) + number
         return used
 
 
@@ -218,12 +228,3 @@ def _is_queued(job: Object) -> bool:
 def _asked(workload: Object) -> dict[str, float]:
     (pods,) = workload["spec"]["podSets"]
     return {name: number * pods["count"] for name, number in requested(pods["template"]).items()}
-
-
-def _condition(value: Object, kind: str) -> Object:
-    conditions = (value.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind), {})
-
-
-def _is(value: Object, kind: str) -> bool:
-    return _condition(value, kind).get("status") == "True"

@@ -183,6 +183,8 @@ def _to_growth(proposal: ScaleOut, job: Job, snapshot: Snapshot) -> Objection | 
         if snapshot.replicas[name].phase is not Phase.ABSENT:
             text = f"{name} is {snapshot.replicas[name].phase}, not absent"
             return Objection(Refusal.NOT_ELASTIC, text)
+    if job.spec.headroom is not None and len(proposal.placement) > job.spec.headroom:
+        return Objection(Refusal.NO_ROOM, job.spec.no_headroom)
     return no_room(proposal.placement, job, snapshot)
 
 

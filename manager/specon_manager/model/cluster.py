@@ -201,6 +201,10 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     again from that; or not at all."""
     unscalable: str = ""
     """Why it cannot be scaled, in words; empty where it can."""
+    headroom: Annotated[int, Meta(ge=0)] | None = None
+    """By how many workers it may grow now, as others say who keep quotas (Kueue); None: nobody does."""
+    no_headroom: str = ""
+    """Why by no more, in words."""
     unpreemptible: str = ""
     """Why it cannot be preempted, in words; empty where it can."""
     top_down: bool = False

@@ -158,7 +158,7 @@ class Books:
         return {replica.node for replica in near if replica.node is not None}
 
     def absent(self, job: Job) -> list[str]:
-        """Return the workers that the job might have beside those it has, by index.
+        """Return the workers that the job might have beside those it has, by index, as far as it may grow.
 
         None while not every replica trains, or some of it is told to end: a job grows or shrinks, not both.
         """
@@ -167,7 +167,8 @@ class Books:
         members = self.snapshot.members.get(job.name, ())
         if any(self.snapshot.leaves(replica) or replica.name in self._gone for replica in members):
             return []
-        return [n for n in job.spec.worker_names if self.snapshot.replicas[n].phase is Phase.ABSENT]
+        absent = [n for n in job.spec.worker_names if self.snapshot.replicas[n].phase is Phase.ABSENT]
+        return absent[: job.spec.headroom]
 
     def _workers(self, job: str) -> list[Replica]:
         return [worker for worker in self.snapshot.workers(job) if worker.name not in self._gone]

@@ -151,6 +151,15 @@ async def test_explain_says_whether_a_gang_could_be_moved_now(remote, capsys):
     assert json.loads(capsys.readouterr().out)["movable"] is None
 
 
+async def test_explain_says_why_a_job_gets_no_more_workers(remote, capsys):
+    """In the words of who keeps the quota."""
+    state = remote.cluster.state
+    spec = msgspec.structs.replace(state.jobs[G].spec, headroom=0, no_headroom="ClusterQueue team is stopped")
+    remote.cluster.state = state.with_job(msgspec.structs.replace(state.jobs[G], spec=spec))
+    assert await run(explain, remote, "g", "--no-forecast") == 0
+    assert "g gets no more workers: ClusterQueue team is stopped\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("text", "to", "problem"),
     [

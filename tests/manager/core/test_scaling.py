@@ -75,6 +75,16 @@ def test_a_worker_that_never_came_is_a_crash_of_that_worker(elastic):
     assert elastic.tick(1) == [again]
 
 
+def test_a_job_does_not_grow_beyond_what_others_let_it_who_keep_quotas(told):
+    """The plan refuses it, whatever a policy proposes, in their words."""
+    bounded = msgspec.structs.replace(ELASTIC, headroom=0, no_headroom="ClusterQueue team is stopped")
+    told.admit(bounded, on("node-0", PS, W0, W1))
+    assert grow(told, W2) == []
+    verdict = told.state.verdicts[G]
+    assert (verdict.refusal, verdict.reason) == (Refusal.NO_ROOM, "ClusterQueue team is stopped")
+    assert shrink(told, W1)
+
+
 # -- fewer workers -------------------------------------------------------------------------------
 
 

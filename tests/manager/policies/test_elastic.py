@@ -99,6 +99,17 @@ def test_a_job_grows_only_while_all_of_it_trains_and_only_where_it_asks_for_room
     assert more_workers(job_of(books, "j"), books) == {}
 
 
+def test_a_job_grows_no_further_than_others_let_it_who_keep_quotas():
+    """However many nodes are idle."""
+    gang = Gang("j", workers=1, most=5, on={"a": "0"})
+    state = state_of({"a": 9}, [gang])
+    for headroom, grown in ((None, "1234"), (2, "12"), (0, None)):
+        spec = msgspec.structs.replace(state.jobs["default/j"].spec, headroom=headroom)
+        told = state.with_job(msgspec.structs.replace(state.jobs["default/j"], spec=spec))
+        books = Books(told.snapshot(NOW))
+        assert layout(more_workers(job_of(books, "j"), books)) == ({"a": grown} if grown else {})
+
+
 def test_a_job_never_fits_when_the_empty_cluster_is_too_small():
     """What runs and what is claimed now does not matter for that."""
     busy = Gang("busy", workers=4, on={"a": "0123"})

@@ -3,15 +3,17 @@
 from pathlib import Path
 from typing import Any, Self
 
+from fakekube import owned
 from fakekube.kinds import CLUSTER_QUEUES, JOB_SETS, JOBS, LOCAL_QUEUES, NODES, TRAINING_JOBS, WORKLOADS
 from fakekube.kueue import QUEUE
+from fakekube.kueue_slices import is_true
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from support.kube.eviction_stage import EvictionStage
 from support.kube.kueue_objects import queue_object
-from support.kube.training_templates import training_template
+from support.kube.training_templates import elastic_job, held_job, training_template
 
 Object = dict[str, Any]
 MOVES = KueueMoveSettings(enabled=True, cluster_queues=("team", "full"))
@@ -58,6 +60,21 @@ class KueueMoveStage(EvictionStage):
         await self.cluster.machinery.create(JOB_SETS, "training", {"metadata": metadata, "spec": spec})
         return [f"training/{name}-node-0/worker/{index}" for index in range(workers)]
 
+    async def make_elastic(self, name: str, queue: str, **numbers: int) -> list[str]:
+        """Create a Job that Kueue sizes by slices, and return the names of the replicas that it may have."""
+        await self.cluster.machinery.create(JOBS, "training", elastic_job(name, queue, **numbers))
+        return [f"training/{name}/worker/{index}" for index in range(numbers["most"])]
+
+    async def hold(self, name: str, *, cpu: str) -> None:
+        """Create a Job that our manager admits, and Kueue knows nothing of."""
+        await self.cluster.machinery.create(JOBS, "training", held_job(name, cpu))
+
+    async def set_quota(self, queue: str, cpu: float) -> None:
+        """Give a ClusterQueue another quota."""
+        groups = queue_object(queue, **{"default/cpu": cpu})["spec"]["resourceGroups"]
+        body = {"spec": {"resourceGroups": groups}}
+        await self.cluster.machinery.patch(CLUSTER_QUEUES, ("", queue), "merge", body)
+
     async def fill(self, name: str, cpu: str, queue: str = "team") -> None:
         """Create a Job that is none of ours, in a queue."""
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -73,6 +90,13 @@ class KueueMoveStage(EvictionStage):
     def workload(self, job: str) -> Object:
         """Return the Workload of a Job; empty where there is none yet."""
         return self.cluster.store.get(WORKLOADS, ("training", f"job-{job}")) or {}
+
+    def sizes(self, job: str) -> list[tuple[int, bool]]:
+        """Return how many pods each unfinished Workload of a Job asks for, and whether it is admitted."""
+        owner = self.cluster.store.get(JOBS, ("training", job))
+        found = [] if owner is None else owned.of(self.cluster.store, WORKLOADS, owner)
+        unfinished = [each for each in found if not is_true(each, "Finished")]
+        return sorted((each["spec"]["podSets"][0]["count"], is_true(each, "Admitted")) for each in unfinished)
 
     def is_active(self, job: str) -> bool:
         return bool(self.workload(job)["spec"]["active"])

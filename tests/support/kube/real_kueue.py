@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,8 @@ def assets() -> Path | None:
 class RealKueue:
     """`install` it, and then let it be `running`."""
 
-    def __init__(self, programs: Path, folder: Path, *gates: str) -> None:
-        """Prepare, with these feature gates on."""
+    def __init__(self, programs: Path, folder: Path, gates: Mapping[str, bool]) -> None:
+        """Prepare, with these feature gates on or off."""
         self._components, self._program = programs / "config" / "components", programs / "kueue"
         self._folder, self._gates = folder, gates
         self._port, self._health = free_port(), free_port()
@@ -115,7 +115,7 @@ class RealKueue:
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
             # It would listen on a port of its own choice.
-            "featureGates": {"VisibilityOnDemand": False, **dict.fromkeys(self._gates, True)},
+            "featureGates": {"VisibilityOnDemand": False, **self._gates},
         }
 
 

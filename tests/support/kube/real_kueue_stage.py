@@ -4,7 +4,7 @@ Nodes, trainers and sidecars are played, as `RealStage` has them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from msgspec import Struct
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
 from specon_manager.backends.kube.kueue.webhook import gate_webhook
 from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import (
     CUSTOM_RESOURCES,
@@ -23,6 +24,7 @@ from specon_manager.backends.kube.transport.resources import (
     KUEUE_LOCAL_QUEUES,
     KUEUE_WORKLOADS,
     MIGRATIONS,
+    TRAINING_JOBS,
     Object,
     Resource,
 )
@@ -30,7 +32,7 @@ from support.kube import real_kueue, server
 from support.kube.kueue_objects import queue_object
 from support.kube.real_kueue import RealKueue
 from support.kube.real_stage import TRAINING, RealStage
-from support.kube.training_templates import training_template
+from support.kube.training_templates import elastic_job, held_job, training_template
 
 FLAVORS = Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)
 _PRIORITIES = Resource(
@@ -49,10 +51,20 @@ class _Seen(Struct, frozen=True):
 class RealKueueStage(RealStage):
     """`async with RealKueueStage(folder, programs, kueue)`; `settings` are those of the manager for Kueue."""
 
-    def __init__(self, folder: Path, programs: Path, kueue: Path, *, nodes: int = 5, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        programs: Path,
+        kueue: Path,
+        *,
+        nodes: int = 5,
+        without: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        """Prepare; `without` are feature gates of Kueue that are off."""
         gate = {"preemption_gate": {"enabled": True, "patience": 60.0}}
         super().__init__(folder, programs, nodes=nodes, decisions={**gate, **settings})
-        self.kueue = RealKueue(kueue, folder, *_GATES)
+        self.kueue = RealKueue(kueue, folder, dict.fromkeys(_GATES, True) | dict.fromkeys(without, False))
         self.seen: list[Any] = []
         """Told of each change of a Workload: the time of the event loop, and the Workload."""
         self._asked: list[str] = []
@@ -124,6 +136,16 @@ class RealKueueStage(RealStage):
         await self.api.create(JOBS, {"metadata": metadata, "spec": body}, TRAINING)
         return [f"{TRAINING}/{name}/worker/{index}" for index in range(workers)]
 
+    async def submit_elastic(self, name: str, queue: str, **numbers: int) -> list[str]:
+        """Create a Job that Kueue sizes by slices; return the replicas that it may have."""
+        made = elastic_job(name, queue, **numbers)
+        await self.api.create(JOBS, made, TRAINING)
+        return [f"{TRAINING}/{name}/worker/{index}" for index in range(numbers["most"])]
+
+    async def hold(self, name: str, *, cpu: str) -> None:
+        """Create a Job that our manager admits, and Kueue knows nothing of."""
+        await self.api.create(JOBS, held_job(name, cpu), TRAINING)
+
     async def fill(self, name: str, queue: str, *, cpu: str, urgent: bool = False) -> None:
         """Create a Job that is none of ours."""
         container = {
@@ -169,6 +191,29 @@ class RealKueueStage(RealStage):
                 return each.raw
         return {}
 
+    def slices(self, job: str) -> list[Object]:
+        """Return the Workloads of a Job that are not finished, the oldest first."""
+        raws = (each.raw for each in self.workloads.items.values())
+        found = [
+            raw
+            for raw in raws
+            if any(owner["name"] == job for owner in raw["metadata"].get("ownerReferences") or [])
+            and not _is(raw, "Finished")
+        ]
+        return sorted(found, key=lambda raw: (raw["metadata"]["creationTimestamp"], raw["metadata"]["uid"]))
+
+    def sizes(self, job: str) -> list[tuple[int, bool]]:
+        """Return how many pods each of these asks for, and whether it is admitted."""
+        return [(raw["spec"]["podSets"][0]["count"], _is(raw, "Admitted")) for raw in self.slices(job)]
+
+    async def record(self, job: str) -> Object:
+        """Return the status of a TrainingJob; empty where there is none."""
+        try:
+            found = await self.api.get(TRAINING_JOBS, job, TRAINING)
+        except ApiError:
+            return {}
+        return dict(found.get("status") or {})
+
     def says(self, job: str, condition: str) -> str:
         """Return the reason of a condition that is true of the job's Workload; empty where it is not."""
         for each in (self.workload(job).get("status") or {}).get("conditions") or []:
@@ -207,6 +252,11 @@ class RealKueueStage(RealStage):
         """Return a node on which none of them is."""
         taken = {self.node_of(each) for each in replicas}
         return next(node for node in self.nodes if node not in taken)
+
+
+def _is(value: Object, kind: str) -> bool:
+    conditions = (value.get("status") or {}).get("conditions") or []
+    return any((each["type"], each["status"]) == (kind, "True") for each in conditions)
 
 
 def _seen(found: Object) -> _Seen:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from support.kube.pods import annotated
+
 Object = dict[str, Any]
 
 
@@ -29,6 +31,28 @@ def training_template(name: str, *, recreate: bool = False) -> Object:
             "terminationGracePeriodSeconds": 5,
         },
     }
+
+
+def elastic_job(name: str, queue: str, *, workers: int, fewest: int = 1, most: int) -> Object:
+    """Return a Job of a LocalQueue that Kueue sizes by slices, of workers with a processor each."""
+    body = _job_with(name, "1", min_workers=str(fewest), max_workers=str(most))
+    indexed = {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    metadata = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue}, "annotations": elastic}
+    return {"metadata": metadata, "spec": {**body, **indexed, "podReplacementPolicy": "Failed"}}
+
+
+def held_job(name: str, cpu: str) -> Object:
+    """Return a Job of one pod that a manager of ours admits, and Kueue knows nothing of."""
+    return {"metadata": {"name": name}, "spec": _job_with(name, cpu, queue="research")}
+
+
+def _job_with(name: str, cpu: str, **annotations: str) -> Object:
+    template = training_template(name)
+    template["metadata"]["annotations"] |= annotated(**annotations)
+    template["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}  # all that a queue has
+    template["spec"]["serviceAccountName"] = "default"
+    return {"backoffLimit": 0, "template": template}
 
 
 def running_pod(name: str, created: str) -> Object:

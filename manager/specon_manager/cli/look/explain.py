@@ -158,7 +158,13 @@ def _first_lines(
     why = "" if pause is None else pause.reason or "nobody says why"
     paused = [printable(f"the manager is paused: {why}; specon resume ends it")] if pause is not None else []
     movability = [] if movable is None else [_in_words(movable, view.state, job)]
-    return [*paused, *waiting_lines(waiting, start, view.now), *movability]
+    spec = view.state.jobs[job].spec
+    grown = (
+        [printable(f"{job_label(job)} gets no more workers: {spec.no_headroom}")]
+        if spec.headroom == 0
+        else []
+    )
+    return [*paused, *waiting_lines(waiting, start, view.now), *movability, *grown]
 
 
 def _change_lines(rows: Iterable[TransactionRow], *, ended: bool) -> list[str]:

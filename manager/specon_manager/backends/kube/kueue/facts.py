@@ -25,6 +25,8 @@ GATE: Final = "specon.io/checkpoint"
 """Our gate among the `preemptionGates` of a Workload."""
 BOOST: Final = "kueue.x-k8s.io/priority-boost"
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
+_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+_REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 OPEN, CLOSED = "Open", "Closed"
 _INT32: Final = 2**31
 _LONGEST: Final = 10
@@ -63,7 +65,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     cluster_queue: str
     """That which admitted it; empty while none has."""
     usage: Used
-    """What it was given, by flavor and resource."""
+    """What it has, by flavor and resource: what it was given, less what a scale-in gave back."""
     requests: Mapping[str, float]
     """What it asks for, by resource."""
     blocked_since: float | None
@@ -78,11 +80,22 @@ class Workload(Struct, frozen=True, kw_only=True):
     """For which move we deactivated it; empty where we did not."""
     peculiar: str = ""
     """What about it forbids to have it admitted again, in words; empty where nothing does."""
+    pods: int = 1
+    """How many pods it asks for."""
+    elastic: bool = False
+    """Whether Kueue takes it for a slice of an elastic job: it marks none while its feature gate is off."""
+    replaces: str = ""
+    """Namespace and name of the slice in whose stead it would be admitted; empty where it grows none."""
 
     @property
     def key(self) -> tuple[str, str]:
         """Its namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def reference(self) -> str:
+        """The same, as other Workloads name it."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def gate(self) -> PreemptionGate | None:
@@ -138,7 +151,8 @@ def workload_facts(found: Object) -> Workload:
     metadata, spec, status = (mapping(found.get(part)) for part in ("metadata", "spec", "status"))
     conditions = {str(each.get("type")): each for each in mappings(status.get("conditions"))}
     admission = mapping(status.get("admission"))
-    boost = _int32(mapping(metadata.get("annotations")).get(BOOST))
+    annotations = mapping(metadata.get("annotations"))
+    boost, elastic = _int32(annotations.get(BOOST)), annotations.get(_ELASTIC) == "true"
     owners = {str(each.get("uid")) for each in mappings(metadata.get("ownerReferences"))}
     label = mapping(metadata.get("labels")).get(JOB_UID)
     return Workload(
@@ -154,7 +168,7 @@ def workload_facts(found: Object) -> Workload:
         finished=_since(conditions, "Finished") is not None,
         reserved_at=_since(conditions, "QuotaReserved"),
         cluster_queue=str(admission.get("clusterQueue", "")),
-        usage=_usage(admission),
+        usage=_usage(admission, spec),
         requests=_requests(spec, status),
         blocked_since=_since(conditions, "BlockedOnPreemptionGates"),
         gated=any(each.get("name") == GATE for each in mappings(spec.get("preemptionGates"))),
@@ -168,8 +182,11 @@ def workload_facts(found: Object) -> Workload:
         ),
         jobs=frozenset(owners | ({str(label)} if label else set())),
         admitted=_since(conditions, "Admitted") is not None,
-        mark=str(mapping(metadata.get("annotations")).get(SUSPENDED_FOR) or ""),
-        peculiar=peculiarity(found),
+        mark=str(annotations.get(SUSPENDED_FOR) or ""),
+        peculiar=peculiarity(found, elastic=elastic),
+        pods=min(_INT32, sum(count(each.get("count"), 1) for each in mappings(spec.get("podSets")))),
+        elastic=elastic,
+        replaces=str(annotations.get(_REPLACES) or "") if elastic else "",
     )
 
 
@@ -239,13 +256,21 @@ def _since(conditions: Mapping[str, Mapping[str, Any]], kind: str) -> float | No
     return seconds(found.get("lastTransitionTime")) or 0.0
 
 
-def _usage(admission: Mapping[str, Any]) -> dict[Share, float]:
+def _usage(admission: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[Share, float]:
+    """Return what it has: where it has fewer pods than it was admitted with, that much less.
+
+    As `totalRequestsFromAdmission` of Kueue's `pkg/workload` does: a scale-in leaves the admission as it was.
+    """
+    pods = {str(each.get("name")): count(each.get("count"), 1) for each in mappings(spec.get("podSets"))}
     usage: dict[Share, float] = {}
     for each in mappings(admission.get("podSetAssignments")):
         flavors = mapping(each.get("flavors"))
+        given = count(each.get("count"), 0)
+        there = pods.get(str(each.get("name")), given)
+        left = there / given if there < given else 1.0
         for resource, amount in amounts_of(each.get("resourceUsage")).items():
             share = str(flavors.get(resource, "")), resource
-            usage[share] = usage.get(share, 0.0) + amount
+            usage[share] = usage.get(share, 0.0) + amount * left
     return usage
 
 

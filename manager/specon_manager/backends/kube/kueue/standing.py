@@ -7,7 +7,7 @@ the job would get the same flavor again.
 | the Workload | why it is left alone |
 |---|---|
 | is of a ClusterQueue that is not opted in, or is not admitted | nothing is ours to do |
-| is peculiar (`peculiarity`) | its next admission may be another one |
+| is a slice of an elastic job, or peculiar (`peculiarity`) | its next admission may be another one |
 | has another flavor than the first of its ClusterQueue | Kueue would try the first again |
 | is in a queue that is stopped, or has less quota than is used | it would not be admitted again |
 | shares its quota with one that waits | the move would be a preemption in disguise |
@@ -16,15 +16,16 @@ Source: Kueue at ff69552e79 (August 2026), `Reconcile` of `pkg/controller/core/w
 `pkg/controller/jobframework/reconciler.go`, `findFlavorForPodSets` of `pkg/scheduler/flavorassigner`.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.kueue.facts import ClusterQueue, Workload
 from specon_manager.backends.kube.kueue.lines import Cohort, line_of
-from specon_manager.backends.kube.kueue.peculiarity import ELASTIC
 from specon_manager.backends.kube.objects.owner import OwnerInfo
+
+ELASTIC: Final = "its Workload is a slice of an elastic job"
 
 
 class KueueMoveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +35,7 @@ class KueueMoveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cluster_queues: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...], Meta(max_length=1000)
     ] = ()
-    """Whose jobs are moved."""
+    """Whose jobs are moved, and whose elastic jobs are sized."""
 
     def __post_init__(self) -> None:
         """Raise ValueError where it is switched on for nobody."""
@@ -59,15 +60,22 @@ def objection(
     if workload.mark and not workload.active:
         return ""
     if not covered:
-        name = f"ClusterQueue {workload.cluster_queue}" if workload.cluster_queue else "its ClusterQueue"
-        return f"the jobs of {name} are not moved (kueue.moves.clusterQueues)"
+        return not_covered(workload, "moved")
     if not workload.active:
         return "its Workload is inactive, and not by a move"
-    if owner.slices or workload.peculiar:
-        return workload.peculiar or ELASTIC
+    if owner.slices or workload.elastic:
+        return ELASTIC
+    if workload.peculiar:
+        return workload.peculiar
     if not workload.admitted or workload.evicted or queue is None or line is None:
         return "its Workload is not admitted at this moment"
     return _by_its_queue(workload, queue, line, stopped=stopped)
+
+
+def not_covered(workload: Workload, done: str) -> str:
+    """Return that nobody has opted in for the jobs of its ClusterQueue, in words."""
+    name = f"ClusterQueue {workload.cluster_queue}" if workload.cluster_queue else "its ClusterQueue"
+    return f"the jobs of {name} are not {done} (kueue.moves.clusterQueues)"
 
 
 def apply_workload(owner: OwnerInfo, workload: Workload, against: str) -> OwnerInfo:

@@ -1,10 +1,12 @@
-"""Follows Kueue's Workloads and queues, and says of each job whether it may be moved through them."""
+"""Follows Kueue's Workloads and queues, and says of each job whether they let it be moved, or sized."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from specon_manager.backends.kube.kueue.facts import (
     ClusterQueue,
@@ -15,7 +17,13 @@ from specon_manager.backends.kube.kueue.facts import (
     workload_facts,
 )
 from specon_manager.backends.kube.kueue.lines import Cohort, line_of, lines
-from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
+from specon_manager.backends.kube.kueue.slices import apply_slices, current_slice, fixed_because, growth
+from specon_manager.backends.kube.kueue.standing import (
+    ELASTIC,
+    KueueMoveSettings,
+    apply_workload,
+    objection,
+)
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
@@ -72,22 +80,25 @@ class Standings:
         self._look()
 
     def of(self, owner: OwnerInfo) -> OwnerInfo:
-        """Return an owner with what its Workload says, as it is where it has none or several."""
+        """Return an owner with what its Workload says, as it is where it has none.
+
+        So it is where it has several, unless these are slices: Kueue replaces one by the other as it grows.
+        """
         found = list(self._of_job.get(owner.uid, {}).values())
-        if len(found) != 1:
+        if not found or (len(found) > 1 and not owner.slices):
             return owner
-        (workload,) = found
+        workload = current_slice(found)
         queue = self._queue(workload)
+        line = None if queue is None else self._lines.get(line_of(queue))
+        covered = queue is not None and queue.name in self._covered
         local = self._local.items.get((workload.namespace, workload.local_queue))
-        against = objection(
-            workload,
-            owner,
-            queue,
-            None if queue is None else self._lines.get(line_of(queue)),
-            covered=queue is not None and queue.name in self._covered,
-            stopped=local is not None and local.stopped,
-        )
-        return apply_workload(owner, workload, against)
+        stopped = local is not None and local.stopped
+        against = objection(workload, owner, queue, line, covered=covered, stopped=stopped)
+        if not owner.slices:
+            return apply_workload(owner, workload, against)
+        fixed = fixed_because(owner, found, covered=covered)
+        sized = apply_slices(owner, found, fixed, growth(found, queue, line, stopped=stopped))
+        return msgspec.structs.replace(sized, kueue_against=against or ELASTIC)
 
     def _queue(self, workload: Workload) -> ClusterQueue | None:
         local = self._local.items.get((workload.namespace, workload.local_queue))
@@ -130,13 +141,19 @@ class Standings:
         queues = {queue.name: queue for queue in self._queues.items.values()}
         before, self._lines = self._lines, lines(self._workloads.items.values(), queues, queue_of)
         differ = {name for name in {*before, *self._lines} if before.get(name) != self._lines.get(name)}
+        waits = {name for name in differ if _who_waits(before.get(name)) != _who_waits(self._lines.get(name))}
         if self._all:
             self._all = False
             self._told(list(self._of_job))
         elif differ:
             told = set[str]()
             for uid, found in self._of_job.items():
-                names = (self._queue(each) for each in found.values())
-                if any(queue is not None and line_of(queue) in differ for queue in names):
+                # How much is free matters to who may grow; who waits, to all.
+                heeded = ((self._queue(each), differ if each.elastic else waits) for each in found.values())
+                if any(queue is not None and line_of(queue) in names for queue, names in heeded):
                     told.add(uid)
             self._told(told)
+
+
+def _who_waits(line: Cohort | None) -> object:
+    return None if line is None else (line.wanted, line.exceeded)

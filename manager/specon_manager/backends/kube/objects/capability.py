@@ -85,6 +85,7 @@ def capability(owner: OwnerInfo | None, options: Options, server: tuple[int, int
     if owner is None:
         why = "nothing that can be suspended creates its pods"
         return _none("Pod", why)
+    in_kueue = f"Kueue manages {owner}: it decides when and where its pods run" if owner.kueue else ""
     theirs = _of_others(owner)
     if theirs or owner.kind not in SINCE:
         why = theirs or _NOT_HELD.get(
@@ -102,8 +103,8 @@ def capability(owner: OwnerInfo | None, options: Options, server: tuple[int, int
         suspends=True,
         resizing="none" if why else way.resizing,
         unscalable=why,
-        unholdable=alone or queued,
-        unpreemptible=alone or queued,
+        unholdable=in_kueue or alone or queued,
+        unpreemptible=in_kueue or alone or queued,
         fewest=None if why else fewest,
         most=None if why else most,
         since=SINCE[owner.kind],
@@ -115,9 +116,9 @@ def _none(kind: str, why: str, *, suspends: bool = False) -> Capability:
 
 
 def _of_others(owner: OwnerInfo) -> str:
-    """Return who else decides when and where its pods run; empty where nobody does."""
-    if owner.kueue:
-        return f"Kueue manages {owner}: it decides when and where its pods run"
+    """Return who else decides how many of its pods run, and when and where; empty where nobody does."""
+    if owner.kueue and owner.kueue_fixed:
+        return f"Kueue manages {owner}: {owner.kueue_fixed}"
     if owner.volcano:
         return f"Volcano manages {owner}: {owner.volcano}"
     if owner.managed_by:

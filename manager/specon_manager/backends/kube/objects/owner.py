@@ -87,9 +87,15 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     """The Workload by which Kueue suspends and resumes it; empty where that is none of our business."""
     workload_uid: str = ""
     queued: bool = False
-    """Whether that waits for its quota."""
+    """Whether that, or a slice, waits for its quota."""
     slices: bool = False
-    """Whether Kueue resizes it, by slices of its Workload."""
+    """Whether it asks Kueue to size it by slices of its Workload."""
+    kueue_fixed: str = "it decides when and where its pods run"
+    """Why the number of workers of a job of Kueue's is left to it, in words; empty where it may change."""
+    headroom: int | None = None
+    """By how many workers its queue in Kueue lets it grow; None where that has no bound."""
+    no_headroom: str = ""
+    """Why by no more, in words."""
     managed_by: str = ""
     """Another controller that is in charge of it, where its own is not."""
     controller: str = ""

@@ -78,15 +78,16 @@ class Arrivals:
     def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]) -> None:
         """Refuse the order for a pod that finds no node, or that came without a sidecar.
 
-        It also does so for a job that Kueue does not admit again. `going` are UIDs of pods that make way for
-        new pods of their replicas.
+        It also does so for a job that Kueue does not admit again, or not with more workers. `going` are UIDs
+        of pods that make way for new pods of their replicas.
         """
         now = self._tools.monotonic()
         found: dict[str, float] = {}
         if owner is not None and owner.queued and not owner.suspended_for and self._comes(pods):
-            found[owner.workload_uid] = self._trouble_since.get(owner.workload_uid, now)
-            if now - found[owner.workload_uid] >= self._tools.unschedulable_seconds:
-                self._word.tell_refused(f"Kueue has not admitted {owner} again: it waits in its queue")
+            found[owner.uid] = self._trouble_since.get(owner.uid, now)
+            if now - found[owner.uid] >= self._tools.unschedulable_seconds:
+                again = "again: it waits" if self._moves else "with more workers: a slice of it waits"
+                self._word.tell_refused(f"Kueue has not admitted {owner} {again} in its queue")
         for pod in pods:
             replica = replica_of(pod) or ""
             if pod.detail is None or not occupies(pod) or pod.node or not pod.detail.unschedulable:
@@ -104,8 +105,11 @@ class Arrivals:
                 self._word.tell_refused(why, replica)
 
     def _comes(self, pods: list[PodInfo]) -> bool:
-        """Whether at least one moved replica is to run, and the job has no pod."""
-        return self._moves and not pods and any(map(self._is_wanted, self._order.placement))
+        """Whether a replica is to run that has no node yet; of a job that moves, once it has no pod."""
+        if self._moves and pods:
+            return False
+        there = {replica_of(pod) for pod in pods if pod.node}
+        return any(map(self._is_wanted, self._order.placement.keys() - there))
 
     def _is_wanted(self, replica: str) -> bool:
         """Whether a transaction wants the replica on a node of its choice."""

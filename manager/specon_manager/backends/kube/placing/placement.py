@@ -134,6 +134,7 @@ class JobPlacement:
             ours=() if flight is None else frozenset(flight.ours),
             runs=any(pod.node for pod in self._pods()),
             ending=ending,
+            in_kueue=owner.kueue,
             against=_against(owner) if self.order.fresh_until is not None else "",
         )
 

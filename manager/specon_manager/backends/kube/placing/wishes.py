@@ -42,6 +42,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """Whether any of its pods has a node."""
     ending: bool = False
     """Whether any of its pods was told to end and is not gone."""
+    in_kueue: bool = False
+    """Whether Kueue suspends it, and lets it run again with as many workers as it asks for then."""
     against: str = ""
     """Why it is not told to leave after all, in words; empty where nothing has come between."""
 
@@ -61,6 +63,8 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
     if switched_off and not mark and not known.admitting:
         if known.moves and order.ending:
             return None  # the suspension ends those that are to go, too
+        if known.in_kueue and not known.moves:
+            return _size(kind, obj, order, known)
         raise RefusedError("someone else suspended it")
     found = JobWish() if known.moves else _size(kind, obj, order, known)
     return JobWish(
@@ -107,6 +111,8 @@ def _size(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobW
         raise RefusedError(known.spec.unscalable or "its number of workers cannot be changed")
     if known.spec.resizing == "restart" and known.runs and not is_suspended(kind, obj):
         raise RefusedError("its number of workers cannot be changed while it runs")
+    if known.spec.headroom is not None and wanted - workers > known.spec.headroom:
+        raise RefusedError(known.spec.no_headroom)
     annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
     asked = read_asked_workers(workers, str(annotations.get(SCALED, "")))
     return JobWish(workers=wanted, scaled=None if asked == wanted else f"{asked}:{wanted}")

@@ -102,6 +102,7 @@ class TrainingJobStatus(Part, frozen=True):
     workers: SmallCount | None = None
     nodes: Annotated[str, Meta(max_length=_NODES)] | None = None
     not_moved: RecordedText | None = None
+    not_scaled_out: RecordedText | None = None
     preemptions: SmallCount | None = None
     change: ChangeStatus | None = None
     pins: tuple[Pin, ...] | None = None
@@ -204,6 +205,7 @@ def training_job_status(
         ),
         nodes=cut_text(nodes_in_words(where), _NODES),
         not_moved=not_moved(job),
+        not_scaled_out=not_scaled_out(job),
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
         pins=_pins(flying, state, hostnames or {}),
@@ -225,6 +227,11 @@ def training_job_status(
 def not_moved(job: Job) -> str | None:
     """Return why a job is not moved, in words; None where it may be."""
     return cut_text(job.spec.immovable) or None
+
+
+def not_scaled_out(job: Job) -> str | None:
+    """Return why a job that may grow gets no more workers, in words; None where nodes alone say how many."""
+    return cut_text(job.spec.no_headroom) or None if job.spec.headroom == 0 else None
 
 
 def to_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:

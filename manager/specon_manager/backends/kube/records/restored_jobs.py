@@ -264,6 +264,8 @@ def _unseen(recorded: Recorded, names: tuple[str, ...], described: Described) ->
         held=described.held,
         resizing=described.resizing,
         unscalable=UNSEEN,
+        headroom=0 if recorded.status.not_scaled_out else None,
+        no_headroom=recorded.status.not_scaled_out or "",
         unpreemptible=UNSEEN,
         present=described.present,
         checkpointing=described.checkpointing,

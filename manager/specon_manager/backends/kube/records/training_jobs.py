@@ -18,6 +18,7 @@ from specon_manager.backends.kube.records.job_record import (
     hostname_of,
     nodes_in_words,
     not_moved,
+    not_scaled_out,
     phase_of,
     read_training_job,
     running,
@@ -59,7 +60,8 @@ class _Told:
         """On the loop's clock."""
         self.headline: tuple[object, ...] = ()
         self.waiting: tuple[object, ...] = ()
-        self.not_moved: str | None = None
+        self.left_alone: tuple[str | None, str | None] = None, None
+        """Why it is not moved, and not scaled out."""
         self.start: ExpectedStartStatus | None = None
         self.book: tuple[object, ...] = ()
 
@@ -187,7 +189,7 @@ class TrainingJobs:
             self.due.put_first(name, place=job.order)
         elif told.waiting != _said(waiting) or is_news(told.start, self._start(name), self._now):
             self.due.put(name, after=told.at + self._pause(waiting) - now)
-        elif job.spec.immovable != UNSEEN and told.not_moved != not_moved(job):
+        elif job.spec.immovable != UNSEEN and told.left_alone != _left_alone(job):
             self.due.put(name, after=told.at + self._seconds - now)
         elif told.book != _book(job):
             self.due.put(name, after=told.at + self._seconds * _SLOW - now)
@@ -223,7 +225,7 @@ class TrainingJobs:
             return
         told = self._told[name] = _Told(asyncio.get_running_loop().time())
         told.headline, told.book = self._headline(job), _book(job)
-        told.waiting, told.not_moved = _said(self._waiting.get(name)), not_moved(job)
+        told.waiting, told.left_alone = _said(self._waiting.get(name)), _left_alone(job)
         told.start = self._start(name)
 
     def _start(self, name: str) -> ExpectedStartStatus | None:
@@ -320,7 +322,7 @@ class TrainingJobs:
         told = self._told[name]
         told.headline = (*told.headline[:-1], recorded.owner)
         told.waiting = (recorded.status.position, recorded.status.waiting_for)
-        told.not_moved = recorded.status.not_moved
+        told.left_alone = recorded.status.not_moved, recorded.status.not_scaled_out
         told.start = recorded.status.expected_start
 
 
@@ -354,6 +356,10 @@ def _book(job: Job) -> tuple[object, ...]:
         job.trains_since,
         job.attained_seconds,
     )
+
+
+def _left_alone(job: Job) -> tuple[str | None, str | None]:
+    return not_moved(job), not_scaled_out(job)
 
 
 def _said(waiting: Waiting | None) -> tuple[object, ...]:

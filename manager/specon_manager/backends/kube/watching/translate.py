@@ -174,6 +174,9 @@ def _elastic(owner: OwnerInfo | None, can: Capability, options: Options) -> dict
     }
     if owner is not None and can.resizing != "none":
         said |= {"workers": max(1, owner.asked), "min_workers": can.fewest}
+        said |= {"headroom": owner.headroom, "no_headroom": owner.no_headroom}
+    elif options.min_workers is not None or options.max_workers is not None:
+        said |= {"headroom": 0, "no_headroom": can.unscalable}
     if owner is not None and changes:
         said["present"] = owner.workers
     return said

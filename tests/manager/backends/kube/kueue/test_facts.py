@@ -11,6 +11,7 @@ from specon_manager.backends.kube.kueue.facts import (
     workload_facts,
 )
 
+SLICE = "kueue.x-k8s.io/workload-slice"
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -57,6 +58,18 @@ def test_the_boost_counts_as_kueue_counts_it(boost, effective):
     """A signed integer of 32 bits; for any other the priority stays."""
     found = {"metadata": {"annotations": {BOOST: boost}}, "spec": {"priority": 1000}}
     assert workload_facts(found).priority == effective
+
+
+def test_a_slice_has_what_a_scale_in_left_of_it():
+    """Its admission stays as it was; no Workload has more than it was admitted with."""
+    given = {"name": "main", "count": 4, "flavors": {"cpu": "a"}, "resourceUsage": {"cpu": "8"}}
+    status = {"admission": {"podSetAssignments": [given]}}
+    marks = {"kueue.x-k8s.io/elastic-job": "true", f"{SLICE}-replacement-for": "ns/w"}
+    found = {"metadata": {"annotations": marks}, "status": status}
+    for pods, usage in ((4, 8.0), (3, 6.0), (0, 0.0), (5, 8.0), ("x", 2.0), (10**400, 8.0)):
+        read = workload_facts({**found, "spec": {"podSets": [{"name": "main", "count": pods}]}})
+        assert (read.usage, read.peculiar) == ({("a", "cpu"): usage}, "")
+        assert (read.elastic, read.replaces) == (True, "ns/w")
 
 
 def test_requests_are_those_that_kueue_has_worked_out_else_those_of_the_pods():

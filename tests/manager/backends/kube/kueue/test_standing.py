@@ -5,8 +5,13 @@ import pytest
 
 from specon_manager.backends.kube.kueue.facts import workload_facts
 from specon_manager.backends.kube.kueue.lines import Cohort, lines
-from specon_manager.backends.kube.kueue.peculiarity import ELASTIC, peculiarity
-from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
+from specon_manager.backends.kube.kueue.peculiarity import peculiarity
+from specon_manager.backends.kube.kueue.standing import (
+    ELASTIC,
+    KueueMoveSettings,
+    apply_workload,
+    objection,
+)
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
@@ -69,6 +74,7 @@ def test_what_its_queue_forbids(about, words):
         ({"admitted": False}, "its Workload is not admitted at this moment"),
         ({"evicted": True}, "its Workload is not admitted at this moment"),
         ({"peculiar": "it is odd"}, "it is odd"),
+        ({"elastic": True}, ELASTIC),
         ({"active": False, "mark": "training/m-1", "admitted": False}, ""),
     ],
 )
@@ -118,9 +124,11 @@ def test_a_cohort_shares_what_it_has():
     """More than its own quota is no more than there is, where others leave it."""
     team = queue("team", cohort="all", **{"default/cpu": 3})
     beside = queue("beside", cohort="all", **{"default/cpu": 5})
-    assert lines([admitted()], {"team": team, "beside": beside}, LOCAL) == {"cohort all": Cohort()}
+    cpu = "default", "cpu"
+    (line,) = lines([admitted()], {"team": team, "beside": beside}, LOCAL).values()
+    assert line == Cohort(free={"team": {cpu: 0.0}, "beside": {cpu: 4.0}})
     (line,) = lines([admitted()], {"team": team}, LOCAL).values()
-    assert line == Cohort(exceeded=frozenset({("default", "cpu")}))
+    assert line == Cohort(exceeded=frozenset({cpu}), free={"team": {cpu: 0.0}})
 
 
 def test_the_owner_is_told_with_what_its_workload_says():
@@ -209,10 +217,6 @@ PECULIAR = {
     "MultiKueue, where it was submitted": (
         found(clusterName="west"),
         "MultiKueue says in which cluster it runs",
-    ),
-    "a slice": (
-        found({"annotations": {"kueue.x-k8s.io/workload-slice-replacement-for": "ns/w"}}),
-        ELASTIC,
     ),
     "ConcurrentAdmission": (
         found({"labels": {"kueue.x-k8s.io/concurrent-admission-parent": "w"}}),

@@ -2,9 +2,10 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
-from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
+from specon_manager.backends.kube.kueue.standing import ELASTIC, KueueMoveSettings
 from specon_manager.backends.kube.kueue.standings import Standings
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from support.kube.kueue_api import KueueApi
@@ -24,8 +25,8 @@ class Followed:
         self.api.put("localqueues", {"metadata": local, "spec": {"clusterQueue": "team"}})
         self.standings = Standings(self.api, SETTINGS, self.told.extend)
 
-    def workload(self, name, *, cpu=4, job="job-1", admitted=True, finished=False):
-        """Have Kueue write a Workload."""
+    def workload(self, name, *, cpu=4, job="job-1", admitted=True, finished=False, elastic=False):
+        """Have Kueue write a Workload, of one pod."""
         labels = {"kueue.x-k8s.io/job-uid": job}
         metadata = {"name": name, "namespace": "training", "uid": name, "labels": labels}
         kinds = [*(("QuotaReserved", "Admitted") if admitted else ()), *(("Finished",) if finished else ())]
@@ -36,7 +37,10 @@ class Followed:
         if admitted:
             given = {"flavors": {"cpu": "default"}, "resourceUsage": {"cpu": str(cpu)}}
             status["admission"] = {"clusterQueue": "team", "podSetAssignments": [given]}
-        self.api.put("workloads", {"metadata": metadata, "spec": {"queueName": "local"}, "status": status})
+        spec = {"queueName": "local", "podSets": [{"name": "main", "count": 1}]}
+        if elastic:
+            metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        self.api.put("workloads", {"metadata": metadata, "spec": spec, "status": status})
 
     async def until(self, holds):
         async with asyncio.timeout(5):
@@ -67,6 +71,23 @@ async def test_a_job_is_told_with_its_one_workload(followed):
     await followed.until(lambda: followed.standings.of(JOB).workload == "second")
     followed.api.remove("workloads", "training", "second")
     await followed.until(lambda: followed.standings.of(JOB) == JOB)
+
+
+async def test_an_elastic_job_is_told_with_all_of_its_slices(followed):
+    """It is sized by its own object; nothing of it is moved, and only it hears of what becomes free."""
+    job = msgspec.structs.replace(JOB, slices=True)
+    followed.workload("first", elastic=True)
+    await followed.until(lambda: not followed.standings.of(job).kueue_fixed)
+    sized = followed.standings.of(job)
+    assert (sized.workload, sized.headroom, sized.kueue_against) == ("", 1, ELASTIC)
+    followed.told.clear()
+    followed.workload("small", job="other", cpu=6)
+    await followed.until(lambda: "job-1" in followed.told)
+    assert followed.standings.of(job).headroom == 0
+    followed.workload("second", cpu=8, admitted=False, elastic=True)
+    await followed.until(lambda: followed.standings.of(job).queued)
+    assert followed.standings.of(job).kueue_fixed == ""
+    assert "waits for quota" in followed.standings.of(job).no_headroom
 
 
 async def test_those_of_a_queue_hear_of_who_comes_to_wait_there(followed):

@@ -84,6 +84,16 @@ def test_what_somebody_else_manages_is_theirs(kind, theirs, words):
     assert all(words in why for why in (found.unscalable, found.unholdable, found.unpreemptible))
 
 
+def test_a_job_that_kueue_lets_us_size_is_scaled_and_neither_held_nor_preempted():
+    """What else manages it counts as before."""
+    sized = msgspec.structs.replace(owner("Job"), kueue=True, kueue_fixed="")
+    found = capability(sized, ASKED)
+    assert (found.resizing, found.fewest, found.most) == ("live", 1, 8)
+    assert all("Kueue manages" in why for why in (found.unholdable, found.unpreemptible))
+    theirs = capability(msgspec.structs.replace(sized, managed_by="kueue.x-k8s.io/multikueue"), ASKED)
+    assert (theirs.resizing, theirs.unscalable[:25]) == ("none", "kueue.x-k8s.io/multikueue")
+
+
 def test_without_bounds_the_number_of_workers_is_left_alone():
     """The reason names the annotations; equal bounds say the same."""
     assert "specon.io/max-workers" in capability(owner("Job"), Options(queue="q")).unscalable

@@ -27,11 +27,18 @@ def _order(change, workers):
     return PlaceJob(job=JOB, transaction=change, placement=placement, grace_seconds=30.0, reason="test")
 
 
-def _known(ours, *, held=True, admitting=False, runs=True, resizing="live", moves=False, stops=False):
+def _known(ours, *, held=True, resizing="live", headroom=None, **known):
     spec = JobSpec(
-        name=JOB, replicas=tuple(ANY), held=held, resizing=resizing, unscalable="no", placed_by="owner"
+        name=JOB,
+        replicas=tuple(ANY),
+        held=held,
+        resizing=resizing,
+        unscalable="no",
+        headroom=headroom,
+        no_headroom="its queue is full",
+        placed_by="owner",
     )
-    return Circumstances(spec=spec, moves=moves, stops=stops, admitting=admitting, ours=ours, runs=runs)
+    return Circumstances(spec=spec, ours=ours, **{"stops": False, "admitting": False, "runs": True, **known})
 
 
 def _said(obj, order, known):
@@ -86,6 +93,24 @@ TABLE = {
     "as ordered": (_object(3), _order("c", 3), _known({3}), None),
     "more": (_object(3), _order("c", 4), _known({3}), (None, 4, "", "3:4")),
     "more still": (_object(4, scaled="3:4"), _order("c", 5), _known({4}), (None, 5, "", "3:5")),
+    "more, as far as its queue has room": (
+        _object(3),
+        _order("c", 4),
+        _known({3}, headroom=1),
+        (None, 4, "", "3:4"),
+    ),
+    "fewer, whatever room its queue has": (
+        _object(4, scaled="3:4"),
+        _order("c", 3),
+        _known({4}, headroom=0),
+        (None, 3, "", None),
+    ),
+    "fewer, of what Kueue has suspended meanwhile": (
+        _object(4, suspend=True, scaled="3:4"),
+        _order("c", 3),
+        _known({4}, in_kueue=True, headroom=0),
+        (None, 3, "", None),
+    ),
     "as its user asked": (_object(4, scaled="3:4"), _order("c", 3), _known({4}), (None, 3, "", None)),
     "stopped for a move": (
         _object(1),

@@ -367,6 +367,7 @@ FIELDS = (
     "workers",
     "nodes",
     "notMoved",
+    "notScaledOut",
     "preemptions",
     "change",
     "pins",
