@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from support.clocks import fair_time
 
 # Before anything of ours is imported.
 fair_time.install()
 # How long an example takes depends on what else the machine does; what is slow is for the benchmarks to find.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 LONG = pytest.StashKey[int]()
 """How many long tests are left out."""
