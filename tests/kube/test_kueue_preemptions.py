@@ -5,6 +5,7 @@ virtual.
 """
 
 import asyncio
+import itertools
 import os
 
 import pytest
@@ -83,6 +84,15 @@ def test_the_delay_is_the_slowest_save_and_three_seconds_at_most(busy):
         slowest = max(map(save_seconds, busy.asked[preemptor]))
         assert at - since <= slowest + 3.0, preemptor
         assert victim in busy.asked[preemptor]
+
+
+def test_a_look_that_takes_long_keeps_nobody_waiting_beyond_that():
+    """With thousands of Workloads, or on a busy machine: it rests for a second at most."""
+    stage, seconds = KueueStage(save_seconds=save_seconds), itertools.count(step=5.0)
+    stage.worked = lambda: next(seconds)
+    run_virtually(stage.run(preemptions(stage, 10)))
+    for _, preemptor, since, at, _ in in_order(stage):
+        assert at - since <= max(map(save_seconds, stage.asked[preemptor])) + 3.0, preemptor
 
 
 def test_what_does_not_pause_loses_what_it_trains_until_the_slowest_has_saved():

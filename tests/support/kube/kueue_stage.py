@@ -1,6 +1,7 @@
 """Jobs of Kueue in virtual time: trainers that step, save and pause, and a manager with its gatekeeper."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -75,6 +76,8 @@ class KueueStage:
         """Who was ended when, as it was then."""
         self.asked: dict[str, set[str]] = {}
         """Who was asked to save, by the Workload for which that was."""
+        self.worked: Callable[[], float] = time.thread_time
+        """How long the manager has worked."""
         self.sizes: dict[str, int] = {}
         self.leads = True
         self._saving: set[asyncio.Task[None]] = set()
@@ -110,6 +113,7 @@ class KueueStage:
             recorder=self.notes,  # type: ignore[arg-type]
             owner_of=lambda job: {"uid": f"job-{job.partition('/')[2]}"},
             holds=lambda: self.leads,
+            worked=self.worked,
         )
         return [local.run(), self.gatekeeper.run(lambda: self.cluster.state, self.now, self.post)]
 

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.5
 _REST: Final = 9.0
 """Times as long as a look took it rests at least: with thousands of Workloads a look takes long."""
+_LONGEST_REST: Final = 1.0
+"""Seconds, before and after a save: who waits for a preemption waits for that, and three seconds at most."""
 _ABSENT_SECONDS: Final = 60.0
 _MOST: Final = 50
 """Gates that are turned at one look."""
@@ -53,11 +55,14 @@ class Gatekeeper:
         owner_of: OwnerOf,
         holds: Callable[[], bool],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
+        worked: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Open gates while `holds` says that this manager leads; `owner_of` refers to what owns a job."""
+        """Open gates while `holds` says that this manager leads; `owner_of` refers to what owns a job.
+
+        `worked` is the processor time of this thread: what waits for a processor or an answer is no work.
+        """
         self._api, self._settings, self._recorder = api, settings, recorder
-        self._owner_of, self._holds, self._sleep, self._monotonic = owner_of, holds, sleep, monotonic
+        self._owner_of, self._holds, self._sleep, self._worked = owner_of, holds, sleep, worked
         self._woken = asyncio.Event()
         self.lookout = Lookout(api, local_queues, self._woken.set)
 
@@ -78,9 +83,10 @@ class Gatekeeper:
             if not self.lookout.list_gated():
                 self._woken.clear()
                 await self._woken.wait()
-            began = self._monotonic()
+            began = self._worked()
             await self.look(state(), now(), post)
-            await self._sleep(max(_LOOK_SECONDS, _REST * (self._monotonic() - began)))
+            rest = _REST * (self._worked() - began)
+            await self._sleep(min(max(_LOOK_SECONDS, rest), _LONGEST_REST))
 
     async def look(self, state: State, now: float, post: Callable[[Event], None]) -> int:
         """Take the action due for each Workload that waits; return how many gates were turned."""

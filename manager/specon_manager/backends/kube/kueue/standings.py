@@ -131,9 +131,9 @@ class Standings:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            began = time.perf_counter()
+            began = time.thread_time()
             self._look()
-            await self._sleep(max(_PAUSE, _REST * (time.perf_counter() - began)))
+            await self._sleep(max(_PAUSE, _REST * (time.thread_time() - began)))
 
     def _look(self) -> None:
         """Look who waits for whose quota, and tell of the jobs for which that matters."""
