@@ -56,7 +56,8 @@ def shrinking(stage: Stage, *flags: str, resizing: str = "restart") -> None:
 
 def preempted(stage: Stage, *flags: str, **fields: Any) -> None:
     """Write a best-effort job that fills the nodes, and a trial that comes a little later."""
-    job = gang(stage, *flags, resizing="restart", workers=2, **{"requests": {"cpu": 1}, **fields})
+    about = {"requests": {"cpu": 1}, "grace_seconds": 30, **fields}
+    job = gang(stage, *flags, resizing="restart", workers=2, **about)
     trial = {
         "name": OTHER,
         "class": "trial",
