@@ -43,8 +43,10 @@ FORGOTTEN_SECONDS: Final = 600.0
 """So long after the end of a move nobody waits for it any more; or after `patience`, where that is longer."""
 REFUSED_SECONDS: Final = 60.0
 """How long the refusal of a move lets the pod go. Whoever evicts it later asks for the first time."""
+MOST_WISHES: Final = 8
+"""After so many a pod passes: ten Migrations of a replica are kept, and the oldest says how long it waits."""
 ROOM_SECONDS: Final = 30.0
-"""After so long a bare pod that has room nowhere is saved again, and moved if there is room by then."""
+"""After so long, or an eighth of its patience, a bare pod without room is saved again, or moved."""
 SAVED_SECONDS: Final = 600.0
 """How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved again."""
 _ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED})
@@ -207,14 +209,15 @@ def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
             return _passes(pod, f"its move is not over after {waited:.0f} s", warning=True)
         return _waits(pod, last.message or f"its move is {last.state or 'asked for'}")
     moves = sum(each.state is not MoveState.REFUSED for each in wishes)
-    return _of_result(pod, last, moves, attempt, in_time=waited < patience, now=now)
-
-
-def _of_result(pod: PodFacts, last: Glance, moves: int, attempt: int, *, in_time: bool, now: float) -> Answer:
-    """Return the answer where the last of so many moves is over; `in_time`: patience is not."""
-    age = now - _find_end(last)
+    in_time = waited < patience and len(wishes) < MOST_WISHES
     if last.message == MAY_GO and (last.purpose == YIELDING or last.state is MoveState.REFUSED):
-        return _of_saved(pod, age, attempt, in_time=in_time)
+        age, pause = now - _find_end(last), max(ROOM_SECONDS, patience / MOST_WISHES)
+        return _of_saved(pod, age, attempt, in_time=in_time, pause=pause)
+    return _of_result(pod, last, moves, attempt, in_time=in_time)
+
+
+def _of_result(pod: PodFacts, last: Glance, moves: int, attempt: int, *, in_time: bool) -> Answer:
+    """Return the answer where the last of so many moves is over; `in_time`: patience is not."""
     if last.state is MoveState.SUCCEEDED:
         return SILENT
     if last.state is MoveState.REFUSED:
@@ -227,7 +230,7 @@ def _of_result(pod: PodFacts, last: Glance, moves: int, attempt: int, *, in_time
     return _waits(pod, "a move failed and is tried again", attempt=attempt)
 
 
-def _of_saved(pod: PodFacts, age: float, attempt: int, *, in_time: bool) -> Answer:
+def _of_saved(pod: PodFacts, age: float, attempt: int, *, in_time: bool, pause: float) -> Answer:
     """Return the answer of a pod that no other node can take, so many seconds after it was saved.
 
     Nobody creates a bare pod again. It stays, is moved once there is room, and goes when its time is over.
@@ -235,7 +238,7 @@ def _of_saved(pod: PodFacts, age: float, attempt: int, *, in_time: bool) -> Answ
     if not pod.owned:
         if not in_time:
             return _passes(pod, f"{MAY_GO}; nobody creates a bare pod again", warning=True)
-        again = attempt if age > ROOM_SECONDS else 0
+        again = attempt if age > pause else 0
         return _waits(pod, "it is saved, and a bare pod waits for room on another node", attempt=again)
     if age <= SAVED_SECONDS:
         return _passes(pod, MAY_GO)

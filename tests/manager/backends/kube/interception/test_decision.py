@@ -143,8 +143,13 @@ def test_a_patience_of_0_asks_for_no_move(wishes):
 
 @pytest.mark.parametrize(
     ("ages", "verdict", "attempt"),
-    [([10], "wait", 0), ([40], "wait", 2), ([1801, 900, 10], "pass", 0)],
-    ids=["saved", "asked again", "too long"],
+    [
+        ([10], "wait", 0),
+        ([240], "wait", 2),
+        ([1801, 900, 10], "pass", 0),
+        ([*range(8, 0, -1)], "pass", 0),
+    ],
+    ids=["saved", "asked again", "too long", "more are not kept"],
 )
 def test_a_bare_pod_waits_for_room_until_its_patience_is_over(ages, verdict, attempt):
     """Nobody creates the next one: it would never train again, whatever was saved."""
