@@ -162,7 +162,7 @@ class Desk:
                 node = node_facts(await self._api.get(NODES, pod.node)) if pod.node else None
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.not_found:
-                return SILENT, None  # it says so itself
+                return SILENT, None  # the API server says so itself, or the node is gone, and all on it
             return gone, None
         if not has_sidecar(read):
             return SILENT, None
