@@ -44,6 +44,8 @@ class Housekeeping:
 
     def note_ended(self, replica: str, at: float, name: Name, uid: str) -> None:
         """Take note of a Migration that has ended; the oldest ones make room for it."""
+        if name in self._ended:  # deleted by somebody, and made again: maybe for another replica
+            self._forget(name)
         self._ended[name] = (at, replica, uid)
         mine = self._of_replica.setdefault(replica, set())
         mine.add(name)
@@ -60,12 +62,17 @@ class Housekeeping:
         self._spare.append((name, None))
         self._woken.set()
 
-    def _remove(self, name: Name) -> None:
+    def _forget(self, name: Name) -> str:
+        """Forget a Migration that has ended, and return its uid."""
         _, replica, uid = self._ended.pop(name)
         mine = self._of_replica[replica]
         mine.discard(name)
         if not mine:
             del self._of_replica[replica]
+        return uid
+
+    def _remove(self, name: Name) -> None:
+        uid = self._forget(name)
         self._spare.append((name, uid))
         self._woken.set()
 

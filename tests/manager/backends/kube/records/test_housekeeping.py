@@ -65,3 +65,14 @@ async def test_what_could_not_be_removed_is_removed_later_and_what_is_gone_is_fo
 async def test_a_manager_that_does_not_lead_removes_nothing():
     """Its successor does."""
     assert await tidied(RecordingApi(), "aaa", per_replica=1, holds=lambda: False) == []
+
+
+async def test_a_name_that_was_used_again_for_another_replica_ends_no_manager():
+    """Somebody deleted the first Migration, and its move is no longer in the history."""
+    keeping = Housekeeping(RecordingApi(), holds=lambda: True, per_replica=2)
+    again = Name("default", "again")
+    keeping.note_ended("a", 0.0, again, "uid-0")
+    keeping.note_ended("b", 1.0, again, "uid-1")
+    for number in range(2, 8):
+        keeping.note_ended("a", float(number), Name("default", f"m-{number}"), f"uid-{number}")
+        keeping.note_ended("b", float(number), Name("default", f"n-{number}"), f"uid-{number}")
