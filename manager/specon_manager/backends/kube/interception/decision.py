@@ -50,6 +50,10 @@ ROOM_SECONDS: Final = 30.0
 SAVED_SECONDS: Final = 600.0
 """How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved again."""
 _ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED})
+_ASKED_AGAIN: Final = (NAME_TAKEN, HAS_WAITED)
+"""How refusals begin that say nothing of the pod: its move is asked for again."""
+_KEEPS: Final = (MAY_GO, *_ASKED_AGAIN)
+"""How refusals begin after which the pod is kept on: how long it was kept before them counts."""
 
 SILENT: Final = Answer(verdict="pass")
 FORBIDDEN: Final = Answer(verdict="pass", by_budget=True)
@@ -176,8 +180,8 @@ def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glanc
     asked_again = now
     for wish in reversed(known.wishes):
         stays = is_open(wish) or wish.state is MoveState.SUCCEEDED
-        refused = wish.state is MoveState.REFUSED and wish.message != MAY_GO
-        if not stays and asked_again - _find_end(wish) > (REFUSED_SECONDS if refused else gap):
+        lets_go = wish.state is MoveState.REFUSED and not wish.message.startswith(_KEEPS)
+        if not stays and asked_again - _find_end(wish) > (REFUSED_SECONDS if lets_go else gap):
             break
         found.append(wish)
         asked_again = wish.created_at
@@ -221,7 +225,7 @@ def _of_result(pod: PodFacts, last: Glance, moves: int, attempt: int, *, in_time
     if last.state is MoveState.SUCCEEDED:
         return SILENT
     if last.state is MoveState.REFUSED:
-        if in_time and last.message.startswith((NAME_TAKEN, HAS_WAITED)):
+        if in_time and last.message.startswith(_ASKED_AGAIN):
             return _waits(pod, "a move is asked for again", attempt=attempt)
         return _passes(pod, last.message, warning=True)
     if moves >= ATTEMPTS or not in_time:

@@ -126,6 +126,17 @@ def test_a_refusal_that_says_nothing_of_the_pod_lets_it_go_only_after_its_patien
     assert answer(wishes=[refused]).verdict == "pass"
 
 
+def test_what_waits_for_others_has_one_patience_for_whoever_asks_every_few_minutes():
+    """The wish waited for an hour, and the next eviction comes more than a minute after that."""
+    asked = [
+        wish(MoveState.REFUSED, age=3900.0 * n, ended=NOW - 3900.0 * n + 3600, message=f"{HAS_WAITED}3600 s")
+        for n in (3, 2, 1)
+    ]
+    patient = pod(annotations={"specon.io/eviction-patience": "2h"})
+    found = answer(pod=patient, wishes=asked)
+    assert (found.verdict, found.warning) == ("pass", True)
+
+
 @pytest.mark.parametrize(("age", "verdict", "attempt"), [(59, "pass", 0), (61, "wait", 2)])
 def test_a_refusal_counts_for_a_minute(age, verdict, attempt):
     """The manager was paused, and is not any more: the pod was not evicted meanwhile."""
