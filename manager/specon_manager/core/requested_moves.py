@@ -198,7 +198,10 @@ def _object_gone(state: State, request: Request) -> Objection | None:
         return None
     if (moving := state.transaction_of(replica.name)) is not None:
         return Objection(Refusal.IN_FLIGHT, f"{moving.id} is in flight")
-    if replica.active and replica.node == request.leave:
+    if not replica.active:
+        # Its pod may be there, and has not begun: whoever evicts it is not to be told that it has left.
+        return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, not running")
+    if replica.node == request.leave:
         return None
     return Objection(Refusal.SAME_NODE, f"{HAS_LEFT}{request.leave}")
 
