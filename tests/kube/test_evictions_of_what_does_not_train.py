@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakekube.kinds import PODS
+from fakekube.kinds import PDBS, PODS
 from support.kube.eviction_stage import EvictionStage
 
 
@@ -28,3 +28,21 @@ async def test_a_pod_whose_containers_are_still_created_is_drained(stage):
     assert replica not in stage.sidecars.saved
     await stage.drain(node)
     assert stage.on_node(node) == [], [each["status"] for each in stage.wishes()]
+
+
+async def test_a_budget_deleted_a_moment_ago_hides_no_pod_of_a_node_that_is_drained(stage):
+    """The watches are late: neither the cordon nor the end of the budget is known here."""
+    await stage.manage_and_lead()
+    replica = await stage.make("StatefulSet", "train")
+    await stage.trains(replica)
+    await stage.drain(stage.node_of(replica))
+    await stage.wishes_ended()
+    await stage.trains(replica)
+    pod = stage.pod_of(replica)
+    await stage.never_disrupt(pod["metadata"]["labels"])
+    stage.cluster.faults.freeze_watches()
+    await stage.cordon(pod["spec"]["nodeName"])
+    await stage.cluster.machinery.delete(PDBS, ("training", "none"))
+    status, message, _ = await stage.evict(pod["metadata"]["name"])
+    stage.cluster.faults.clear()
+    assert status == 429, message

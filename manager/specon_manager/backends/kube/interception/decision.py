@@ -65,6 +65,8 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     pod: PodFacts | None
     """The pod of that name, where it has a sidecar."""
+    living: bool = False
+    """Whether the API server has just said that the pod is there, and was not told to end."""
     emptied: bool = False
     """Whether its node is cordoned, about to be removed, or has a taint that the pod does not tolerate."""
     wishes: Sequence[Glance] = ()
@@ -93,7 +95,7 @@ def review(eviction: Eviction, known: Situation, now: float) -> Answer:
         return SILENT
     if eviction.uid and eviction.uid != pod.uid:
         return SILENT  # the API server says that it is another one
-    if not eviction.uid and _has_moved(known, now):
+    if not (eviction.uid or known.living) and _has_moved(known, now):
         return Answer(verdict="gone", words=f"pods {eviction.name!r} not found: it was moved")
     answer = _of_pod(pod, known, now)
     if eviction.dry_run and answer.verdict == "wait":

@@ -97,15 +97,17 @@ class Desk:
         if self._leader.concerns(eviction):
             return await self._leader.answer(eviction, self._keeps)
         answer, pod = self._review(eviction), self.cache.pod(eviction.namespace, eviction.name)
+        emptied: bool | None = None
         if answer.verdict == "gone":
-            answer, pod = await self._look_again(eviction, answer)
+            answer, pod, emptied = await self._look_again(eviction, answer)
         if answer.by_budget and pod is not None and not eviction.dry_run:
-            answer = await self._by_budget(pod) or self._review(eviction, asked=pod)
+            told = await self._by_budget(pod)
+            answer = told or self._review(eviction, pod, emptied=emptied, budgeted=False)
         if answer.attempt and pod is not None and not eviction.dry_run:
             if not await self._write(pod, answer.attempt, eviction.user):
                 answer = self._unwritten_yet(pod)
             else:
-                answer = await self._after_the_leader(eviction, pod)
+                answer = await self._after_the_leader(eviction, pod, emptied=emptied)
         if pod is not None and answer.verdict == "pass" and answer.words and not eviction.dry_run:
             self._tell(pod, answer)
         return answer
@@ -128,29 +130,39 @@ class Desk:
         return any(self._review(each).verdict == "wait" for each in asked)
 
     def _review(
-        self, eviction: Eviction, asked: PodFacts | None = None, *, emptied: bool | None = None
+        self,
+        eviction: Eviction,
+        seen: PodFacts | None = None,
+        *,
+        emptied: bool | None = None,
+        budgeted: bool = True,
     ) -> Answer:
-        """Return the answer by the facts; of the pod `asked` without its budgets, which were.
+        """Return the answer by the facts, of the pod as it was `seen`; with `budgeted` by its budgets, too.
 
         With `emptied` the pod and its node are as the API server has just told.
         """
-        is_read = emptied is not None
-        pod = asked if asked or is_read else self.cache.pod(eviction.namespace, eviction.name)
+        pod = self.cache.pod(eviction.namespace, eviction.name) if seen is None else seen
+        is_read = emptied is not None and pod is not None
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
         known = Situation(
             pod=pod,
+            living=is_read and pod is not None and not (pod.ended or pod.leaving),
             emptied=(pod is not None and self.cache.is_driven_out(pod)) if emptied is None else emptied,
             wishes=wishes,
             former=former,
-            budgets=self.cache.budgets(eviction.namespace) if asked is None or is_read else (),
+            budgets=self.cache.budgets(eviction.namespace) if budgeted else (),
             led=self._led(),
             own_user=self._own_user or "",
             patience=self._settings.patience,
         )
         return review(eviction, known, self._wall())
 
-    async def _look_again(self, eviction: Eviction, gone: Answer) -> tuple[Answer, PodFacts | None]:
-        """Return the answer by what the API server has now, before a pod is said to be gone; and the pod.
+    async def _look_again(
+        self, eviction: Eviction, gone: Answer
+    ) -> tuple[Answer, PodFacts | None, bool | None]:
+        """Return the answer by what the API server has now, before a pod is said to be gone.
+
+        With it the pod, and whether its node is emptied, as far as the API server tells.
 
         Whoever drains a node believes it and leaves the pod there. The watch may be late, and it does not
         tell of pods without a sidecar. Where the API server does not tell either, the pod is `gone`.
@@ -162,11 +174,12 @@ class Desk:
                 node = node_facts(await self._api.get(NODES, pod.node)) if pod.node else None
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.not_found:
-                return SILENT, None  # the API server says so itself, or the node is gone, and all on it
-            return gone, None
+                return SILENT, None, None  # the API server says so itself, or the node is gone, and all on it
+            return gone, None, None
         if not has_sidecar(read):
-            return SILENT, None
-        return self._review(eviction, pod, emptied=node is not None and node.drives_out(pod)), pod
+            return SILENT, None, None
+        emptied = node is not None and node.drives_out(pod)
+        return self._review(eviction, pod, emptied=emptied), pod, emptied
 
     async def _by_budget(self, pod: PodFacts) -> Answer | None:
         """Return what the API server says of the pod's budgets; None where they do not forbid its end.
@@ -246,7 +259,7 @@ class Desk:
         words = f"specon lets {pod.replica} be evicted: the wish for its move could not be written"
         return Answer(verdict="pass", words=words, warning=True)
 
-    async def _after_the_leader(self, eviction: Eviction, pod: PodFacts) -> Answer:
+    async def _after_the_leader(self, eviction: Eviction, pod: PodFacts, *, emptied: bool | None) -> Answer:
         """Return the answer once the leader has looked at the wish; or after a moment, whatever is known."""
         until = self._monotonic() + _ANSWER_SECONDS
         while self._monotonic() < until:
@@ -254,7 +267,7 @@ class Desk:
             if last and (last[0].state is not None or last[0].message):
                 break
             await self._sleep(_LOOK_SECONDS)
-        answer = self._review(eviction, asked=pod)
+        answer = self._review(eviction, pod, emptied=emptied, budgeted=False)
         return msgspec.structs.replace(answer, attempt=0)
 
     def _tell(self, pod: PodFacts, answer: Answer) -> None:
