@@ -162,6 +162,8 @@ class Watch:
                 await response.write(b"".join(map(_line, events)))
                 if events[-1]["type"] == "ERROR":
                     return
+            if frozen:  # a mark that stays set wakes at once
+                await asyncio.sleep(0.02)
             left = ends - asyncio.get_running_loop().time()
             if left <= 0 or not await _woken((waker, mark, cut), left):
                 if not self._faults.frozen:

@@ -208,8 +208,9 @@ class ClusterMemory:
             group.create_task(self._housekeeping.run())
 
     async def _write_move(self, move: Transaction, state: State) -> None:
-        why = await self._moves.write(move, state, self._now, begun=move.id in self._recorded)
-        if why and move.in_flight:
+        begun = move.id in self._recorded
+        why = await self._moves.write(move, state, self._now, begun=begun)
+        if why and move.in_flight and not begun:
             self._refused[move.id] = why
 
     async def _write_job(self, name: str, over: Sequence[Transaction], state: State) -> None:
@@ -218,7 +219,7 @@ class ClusterMemory:
         told = [flying] if flying is not None else [each for each in over if each.job == name]
         begun = any(each.id in self._recorded for each in told)
         why = await self._jobs.write(name, state, self._now, begun=begun)
-        if why and flying is not None:
+        if why and flying is not None and not begun:
             self._refused[flying.id] = why
 
     def _tell_progress(self, state: State) -> None:

@@ -94,6 +94,8 @@ class MoveRecords:
             raise ValueError(f"the manifest of {replica} has {len(text)} bytes, more than {MANIFEST_BYTES}")
         self._manifests[replica] = (move.id, kept.name, text)
         await self._writer.write_through(kept, lambda: self._content(move, kept), begun=True)
+        if not kept.uid:
+            raise LookupError(f"the move of {replica} is on record no more: {kept.refused or 'it was deleted'}")
 
     def read_manifest(self, replica: str) -> Object | None:
         """See `Keeper`."""

@@ -129,8 +129,9 @@ class RecordWriter:
     async def write_through(self, kept: Kept, content: Callable[[], Content], *, begun: bool) -> None:
         """Write the object, however long that takes; `begun`: an earlier write told of the same.
 
-        Raises NotLeadingError, and ApiError where a begun transaction can be recorded no more. One that had
-        not begun is marked as refused instead.
+        Raises NotLeadingError, and ApiError where the object of a begun transaction can be written no more. One
+        that had not begun is marked as refused instead, and one whose object somebody deleted, and which cannot
+        be made again: a tenant may do that, with a quota or objects of those names, and it goes on.
         """
         pauses = self.pauses()
         async with kept.lock:
@@ -200,7 +201,7 @@ class RecordWriter:
             if error.throttled or error.status == _TIMEOUT:
                 return True
             kept.gone = error.no_namespace
-        if begun and not kept.gone:
+        if begun and kept.uid and not kept.gone:
             raise error
         why = error.message if isinstance(error, ApiError) else str(error)
         kept.refused = f"it cannot be recorded: {why}"

@@ -10,6 +10,7 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS, NAMESPACES, TRAINING_PROGRESSES
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.objects.names import migration_name, other_name
 from specon_manager.backends.kube.records.external import move_state
 from specon_manager.backends.kube.records.migration_status import MOVE_LABEL
 from specon_manager.model import events as ev
@@ -212,6 +213,25 @@ async def test_an_open_migration_that_somebody_deleted_is_made_again(memories, m
     assert not manager.state.transactions
     await manager.commit()
     assert not memories.cluster.store.all(MIGRATIONS)
+
+
+@pytest.mark.parametrize("fault", [False, True], ids=["names taken", "quota"])
+async def test_a_migration_that_cannot_be_made_again_ends_no_manager(memories, manager, fault):
+    """A tenant deletes the Migration of its move, and takes both names of it or has a quota of none."""
+    order_move(manager)
+    await manager.commit()
+    (move,) = manager.state.transactions.values()
+    name = migration_name(move)
+    await memories.cluster.machinery.delete(MIGRATIONS, (name.namespace, name.name))
+    if fault:
+        memories.cluster.faults.answer(403, method="POST", path="migrations", times=99)
+    else:
+        for each in (name, other_name(name, move)):
+            theirs = {"metadata": {"name": each.name}, "spec": {"pod": "x"}}
+            await memories.cluster.machinery.create(MIGRATIONS, each.namespace, theirs)
+    manager.memory.note_deleted(name)
+    async with asyncio.timeout(5):
+        await manager.commit()
 
 
 async def test_an_object_of_somebody_else_with_that_name_is_left_alone(memories, manager):
