@@ -1,6 +1,8 @@
 """The JSON Patch (RFC 6902) from one JSON value to another. Pure."""
 
-from typing import Any
+from typing import Any, Final
+
+_NOTHING: Final = object()
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
@@ -12,12 +14,13 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
     if before == after and type(before) is type(after):
         return []
     if isinstance(before, dict) and isinstance(after, dict):
-        removed = [{"op": "remove", "path": _at(path, key)} for key in before if key not in after]
+        # The same object is equal, however much is in it. One pass over all keys finds the few that differ.
+        differs = [key for key, old in before.items() if after.get(key, _NOTHING) is not old]
+        removed = [{"op": "remove", "path": _at(path, key)} for key in differs if key not in after]
+        common = [key for key in differs if key in after]
         added = [
             {"op": "add", "path": _at(path, key), "value": after[key]} for key in after if key not in before
         ]
-        # The same object is equal, however much is in it.
-        common = [key for key in before if key in after and before[key] is not after[key]]
         return [
             *removed,
             *(step for key in common for step in json_patch(before[key], after[key], _at(path, key))),
