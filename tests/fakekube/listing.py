@@ -154,7 +154,7 @@ class Watch:
         while True:
             waker.clear()
             frozen = self._faults.frozen
-            events = [] if frozen else self._next()
+            events = await self._news()
             if mark.is_set() and not frozen:
                 mark.clear()
                 events += self._bookmark()
@@ -162,8 +162,6 @@ class Watch:
                 await response.write(b"".join(map(_line, events)))
                 if events[-1]["type"] == "ERROR":
                     return
-            if frozen:  # a mark that stays set wakes at once
-                await asyncio.sleep(0.02)
             left = ends - asyncio.get_running_loop().time()
             if left <= 0 or not await _woken((waker, mark, cut), left):
                 if not self._faults.frozen:
@@ -173,6 +171,13 @@ class Watch:
                 if request.transport is not None:
                     request.transport.abort()
                 return
+
+    async def _news(self) -> list[Object]:
+        """Return what has changed; nothing, and not at once, while watches are frozen."""
+        if self._faults.frozen:
+            await asyncio.sleep(0.02)  # a mark that stays set wakes at once
+            return []
+        return self._next()
 
     def _begin(self) -> list[Object]:
         """Return what a watch says first; raises a 410 where it is to come as one."""

@@ -95,7 +95,8 @@ class MoveRecords:
         self._manifests[replica] = (move.id, kept.name, text)
         await self._writer.write_through(kept, lambda: self._content(move, kept), begun=True)
         if not kept.uid:
-            raise LookupError(f"the move of {replica} is on record no more: {kept.refused or 'it was deleted'}")
+            why = kept.refused or "it was deleted"
+            raise LookupError(f"the move of {replica} is on record no more: {why}")
 
     def read_manifest(self, replica: str) -> Object | None:
         """See `Keeper`."""

@@ -129,9 +129,9 @@ class RecordWriter:
     async def write_through(self, kept: Kept, content: Callable[[], Content], *, begun: bool) -> None:
         """Write the object, however long that takes; `begun`: an earlier write told of the same.
 
-        Raises NotLeadingError, and ApiError where the object of a begun transaction can be written no more. One
-        that had not begun is marked as refused instead, and one whose object somebody deleted, and which cannot
-        be made again: a tenant may do that, with a quota or objects of those names, and it goes on.
+        Raises NotLeadingError, and ApiError where the object of a begun transaction can be written no more.
+        It is marked as refused instead where the transaction had not begun, and where somebody deleted the
+        object and it cannot be made again: a tenant can see to that, with a quota or objects of those names.
         """
         pauses = self.pauses()
         async with kept.lock:
