@@ -11,9 +11,12 @@ _SIDES: Final = (
     (
         "two losses against each other (GAN)",
         re.compile(
-            r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc|discriminator)|d_[ab]|err_?d|lossd"
+            r"(?:d|dis|disc|discriminator)_?(?:loss|[ab](?:_loss)?)?|err_?d|lossd"
+            r"|loss_?(?:d|dis|disc|discriminator)(?:_[ab])?"
         ),
-        re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen|generator)|g_[ab]|err_?g|lossg"),
+        re.compile(
+            r"(?:g|gen|generator)_?(?:loss|[ab](?:_loss)?)?|err_?g|lossg|loss_?(?:g|gen|generator)(?:_[ab])?"
+        ),
     ),
     (
         "two losses against each other (GAN)",

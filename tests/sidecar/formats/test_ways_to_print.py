@@ -487,7 +487,13 @@ def test_adversarial_losses_are_refused():
     reader, samples = read(text)
     assert samples == []
     assert "GAN" in reader.unclassifiable
-    for form in ("loss_discriminator: 0.6, loss_generator: {v}", "Loss D: 0.6, Loss G: {v}"):
+    for form in (
+        "loss_discriminator: 0.6, loss_generator: {v}",
+        "Loss D: 0.6, Loss G: {v}",
+        "dis_loss: 0.6, gen_loss: {v}",
+        "d_A_loss: 0.6, d_B_loss: 0.5, g_loss: {v}",
+        "loss_D_A: 0.6, loss_D_B: 0.5, loss_G_A: {v}",
+    ):
         reader, samples = read(repeat(f"epoch {{n}}: {form}\n"))
         assert samples == []
         assert "GAN" in reader.unclassifiable
