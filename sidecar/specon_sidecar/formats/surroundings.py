@@ -137,10 +137,9 @@ class Surroundings:
         if last is not None and source is not None and last.total_steps != self._steps:
             return Total(last.total_steps, last.total_epochs, source)
         if last is None or (last.total_steps is None and last.total_epochs is None):
-            steps = self._steps if last is not None and last.step is not None else None
-            if steps is None:
-                return None
-            return Total(steps, None, self._source["steps"])
+            if last is None or last.step is None or self._steps is None or last.step > self._steps:
+                return None  # a length that is behind us is that of something else
+            return Total(self._steps, None, self._source["steps"])
         found = [
             self._source[name]
             for name, value, own in (

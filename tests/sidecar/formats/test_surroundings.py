@@ -402,3 +402,9 @@ def test_line_of_other_data(line):
     form = "Train | Epoch {n} | 9/30 | 40 it/sec | Loss {v}\n" + line
     _, samples = read(lines(form))
     assert [one.value for one in samples] == [pytest.approx(3 - n / 20) for n in range(1, 31)]
+
+
+def test_a_length_that_the_steps_have_passed_is_not_that_of_the_training():
+    """`max_iterations: 20` counts something else where step 30 was trained."""
+    reader, samples = read("max_iterations: 20\n" + lines("step {n} loss {v}"))
+    assert (samples[-1].step, samples[-1].total_steps, reader.total) == (30, None, None)
