@@ -42,6 +42,8 @@ PREFIX: Final = re.compile(
     + _LEVEL
     + rb":)?)?(?=[\s\[]))"
     rb"|\[" + _CLOCK + rb"\]"
+    # a compact date and the time
+    rb"|\[?20\d{6}[-_T ]" + _CLOCK + rb"\]?:?(?=\s)"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
     rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?: (?=\w{0,64}[._])[\w.]{1,64}+ -)?(?= )"
