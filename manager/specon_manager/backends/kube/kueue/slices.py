@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.backends.kube.kueue.facts import ClusterQueue, Workload
+from specon_manager.backends.kube.kueue.facts import ClusterQueue, Share, Workload
 from specon_manager.backends.kube.kueue.lines import SLACK, Cohort, line_of
 from specon_manager.backends.kube.kueue.standing import not_covered
 from specon_manager.backends.kube.objects.owner import OwnerInfo
@@ -89,11 +89,14 @@ def growth(
 def _fitting_workers(current: Workload, queue: ClusterQueue, line: Cohort) -> Growth:
     """Return for how many more pods the free quota is enough, and of what it has no more."""
     free = line.free.get(queue.name, {})
-    bounds = [
-        (int(min(_MOST, (free.get(share, 0.0) + SLACK) * current.pods / amount)), share)
-        for share, amount in current.usage.items()
-        if amount > 0
-    ]
+    bounds: list[tuple[int, Share]] = []
+    for share, amount in current.usage.items():
+        if amount > 0:
+            # What is free may have been reckoned a moment before the job itself was admitted.
+            quota = queue.quotas.get(share)
+            left = 0.0 if quota is None else max(0.0, quota.nominal - amount)
+            most = (min(free.get(share, 0.0), left) + SLACK) * current.pods / amount
+            bounds.append((int(min(_MOST, most)), share))
     if not bounds:
         return None, ""
     most, (flavor, resource) = min(bounds)

@@ -50,6 +50,12 @@ def test_a_job_grows_by_what_is_free_of_the_quota_of_its_own_queue():
     assert grows(admitted(usage={("default", "cpu"): 1e-320}))[0] == 10**6
 
 
+def test_a_job_that_was_admitted_a_moment_ago_counts_itself():
+    """What is free was reckoned before that: it is not offered the quota that it has."""
+    before = lines([], {"team": TEAM}, LOCAL)["ClusterQueue team"]
+    assert growth([admitted()], TEAM, before, stopped=False)[0] == 3
+
+
 def test_nothing_grows_on_borrowed_quota_or_on_what_others_of_the_cohort_use():
     """Neither beyond its own, nor into what is lent."""
     team, beside = (queue(name, cohort="all", **{"default/cpu": 6}) for name in ("team", "beside"))
