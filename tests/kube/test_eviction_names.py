@@ -65,11 +65,7 @@ async def test_a_plain_pod_that_took_the_name_of_a_moved_one_is_drained(stage):
 async def test_the_next_node_is_drained_though_nobody_here_knows_that_it_is_cordoned(stage):
     """The pod has just moved to it, and the watch is late: else the drain would end, and the pod stay."""
     await stage.manage_and_lead()
-    replica = await stage.make("StatefulSet", "train")
-    await stage.trains(replica)
-    await stage.drain(stage.node_of(replica))
-    await stage.wishes_ended()
-    await stage.trains(replica)
+    replica = await stage.make_drained("train")
     node = stage.node_of(replica)
     stage.cluster.faults.freeze_watches()
     drain = asyncio.create_task(stage.drain(node))

@@ -33,11 +33,7 @@ async def test_a_pod_whose_containers_are_still_created_is_drained(stage):
 async def test_a_budget_deleted_a_moment_ago_hides_no_pod_of_a_node_that_is_drained(stage):
     """The watches are late: neither the cordon nor the end of the budget is known here."""
     await stage.manage_and_lead()
-    replica = await stage.make("StatefulSet", "train")
-    await stage.trains(replica)
-    await stage.drain(stage.node_of(replica))
-    await stage.wishes_ended()
-    await stage.trains(replica)
+    replica = await stage.make_drained("train")
     pod = stage.pod_of(replica)
     await stage.never_disrupt(pod["metadata"]["labels"])
     stage.cluster.faults.freeze_watches()

@@ -57,6 +57,15 @@ class EvictionStage(ClusterStage):
     async def cordon(self, node: str, *, on: bool = True) -> None:
         await self.cluster.machinery.patch(NODES, ("", node), "merge", {"spec": {"unschedulable": on}})
 
+    async def make_drained(self, name: str) -> str:
+        """Make a StatefulSet that a drain has moved to another node, and return its replica."""
+        replica = await self.make("StatefulSet", name)
+        await self.trains(replica)
+        await self.drain(self.node_of(replica))
+        await self.wishes_ended()
+        await self.trains(replica)
+        return replica
+
     async def cordon_all_but(self, node: str) -> None:
         """Leave one node to whatever is to be placed."""
         for other in self.nodes:

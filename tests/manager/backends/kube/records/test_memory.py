@@ -231,7 +231,29 @@ async def test_a_migration_that_cannot_be_made_again_ends_no_manager(memories, m
             await memories.cluster.machinery.create(MIGRATIONS, each.namespace, theirs)
     manager.memory.note_deleted(name)
     async with asyncio.timeout(5):
+        assert await manager.commit() == {}  # it is not refused, for it has begun
+        with pytest.raises(LookupError, match="no move of"):
+            await manager.memory.keep_manifest(R, POD)
+        memories.cluster.faults.clear()
+        for each in memories.cluster.store.all(MIGRATIONS):
+            key = (each["metadata"]["namespace"], each["metadata"]["name"])
+            await memories.cluster.machinery.delete(MIGRATIONS, key)
+        manager.carry_out_one(manager.orders[0])
         await manager.commit()
+    assert memories.migration(name.name)["status"]["state"] == told(manager.state)
+
+
+async def test_a_manifest_is_not_kept_by_a_record_that_somebody_deleted_and_that_cannot_be_made_again(
+    memories, manager
+):
+    """Its bare pod is not to be deleted: the next leader could not create it again."""
+    order_move(manager)
+    await manager.commit()
+    await memories.cluster.machinery.delete(MIGRATIONS, ("default", "mnist-worker-0-1"))
+    memories.cluster.faults.answer(403, method="POST", path="migrations", times=99)
+    async with asyncio.timeout(5):
+        with pytest.raises(LookupError, match="on record no more: it cannot be recorded"):
+            await manager.memory.keep_manifest(R, POD)
 
 
 async def test_an_object_of_somebody_else_with_that_name_is_left_alone(memories, manager):
