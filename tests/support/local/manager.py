@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from specon_manager.core.state import State
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.memory import Memory
 from specon_manager.serving import session as sessions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are no package
@@ -76,12 +77,13 @@ class Teller:
 class Killer:
     """Ends this process by SIGKILL when the first transaction of a kind enters a state.
 
-    `before` is in the middle of the step, so that its journal line is not on disk yet; `after` is when what
-    the step ordered has been given to the backend.
+    `before` is in the middle of the step, so that its journal line is not on disk yet; `after` is when that
+    line was written, and what the step ordered has been given to the backend.
     """
 
-    def __init__(self, state: str, when: str) -> None:
-        """Take `KIND:STATE`, or the state alone of a move."""
+    def __init__(self, memory: Memory, state: str, when: str) -> None:
+        """Take `KIND:STATE`, or the state alone of a move, and what writes the journal."""
+        self._memory = memory
         self._state = state if ":" in state else f"{Kind.MOVE}:{state}"
         self._when = when
 
@@ -92,7 +94,15 @@ class Killer:
             return
         if self._when == "before":
             kill_myself()
-        asyncio.get_running_loop().call_later(AFTER_SECONDS, kill_myself)
+        # However slow the disk is: the next commit is the one that writes the line of this step.
+        commit = self._memory.commit
+
+        async def commit_and_die(state: State, *, acting: bool) -> Mapping[str, str]:
+            refused = await commit(state, acting=acting)
+            asyncio.get_running_loop().call_later(AFTER_SECONDS, kill_myself)
+            return refused
+
+        vars(self._memory)["commit"] = commit_and_die
 
 
 def kill_myself() -> None:
@@ -146,7 +156,9 @@ async def run(arguments: argparse.Namespace) -> None:
         if proxy is not None:
             proxy.upstream = session.address.url
         if arguments.kill_at is not None:
-            session.controller.observers.append(Killer(arguments.kill_at, arguments.when))
+            session.controller.observers.append(
+                Killer(vars(session.controller)["_memory"], arguments.kill_at, arguments.when)
+            )
         session.controller.observers.append(teller)
         if arguments.hurry is not None:
             session.controller.observers.append(hurry_when_changed(arguments.hurry))
