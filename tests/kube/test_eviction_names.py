@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from fakekube.kinds import MIGRATIONS, PODS, STATEFUL_SETS
+from support.clocks.fair_time import fair_now
 from support.kube.cluster_stage import DECISIONS
 from support.kube.eviction_stage import EvictionStage
 
@@ -119,6 +120,24 @@ async def test_a_migration_that_has_the_name_of_a_wish_keeps_no_pod(stage):
     await stage.drain(node)
     assert stage.on_node(node) == []
     await stage.trains(replica)
+
+
+async def test_an_eviction_is_answered_in_time_however_many_names_are_taken_and_slow(stage):
+    """The API server waits five seconds for the answer, and lets the pod go unsaved then."""
+    await stage.manage_and_lead()
+    replica = await stage.make("StatefulSet", "train")
+    await stage.trains(replica)
+    metadata = stage.pod_of(replica)["metadata"]
+    for ending in ("", "-2"):
+        about = {"name": f"evict-{metadata['uid']}{ending}"}
+        await stage.cluster.machinery.create(MIGRATIONS, "training", {"metadata": about, "spec": MINE})
+    await asyncio.sleep(0.5)
+    stage.cluster.faults.delay(0.9, path="migrations", times=100)
+    began = fair_now()
+    status, words, _ = await stage.evict(metadata["name"])
+    assert status == 429
+    assert "cannot write down yet" in words
+    assert fair_now() - began < 4
 
 
 async def test_a_bare_pod_without_room_elsewhere_trains_again_once_there_is_room(stage):

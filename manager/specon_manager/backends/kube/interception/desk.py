@@ -26,7 +26,8 @@ from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavail
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, NODES, PODS, SELF_REVIEWS, Object
 
 _log = logging.getLogger(__name__)
-_WRITE_SECONDS: Final = 2.0  # the API server waits for 5
+_WRITE_SECONDS: Final = 2.0
+"""How long the wish may take to be written, under whatever name; the API server waits for 5 in all."""
 _ANSWER_SECONDS: Final = 0.6
 """How long the leader is waited for that may refuse the wish: what cannot be moved is to pass at once."""
 _LOOK_SECONDS: Final = 0.03
@@ -222,24 +223,25 @@ class Desk:
         Another object may have the name: one that somebody made, or the record of an earlier wish that was
         deleted and written again. Then the wish has the next name.
         """
-        for name in (wish_name(pod, attempt + more) for more in range(_NAMES)):
-            if name is None:
-                return False
-            try:
-                async with asyncio.timeout(_WRITE_SECONDS):
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                for name in (wish_name(pod, attempt + more) for more in range(_NAMES)):
+                    if name is None:
+                        return False
                     found = await self._create(pod, name, user)
-            except (ApiError, ApiUnavailableError, TimeoutError) as error:
-                why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
-                _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
-                return False
-            if found.evicted != f"{pod.name}/{pod.uid}":
-                continue
-            if len(self._written) >= _REMEMBERED:
-                self._written.pop(next(iter(self._written)))
-            self._written[str(name)] = found
-            self._unwritten.note_written(pod.uid)
-            return True
-        return False
+                    if found.evicted == f"{pod.name}/{pod.uid}":
+                        break
+                else:
+                    return False
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
+            _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
+            return False
+        if len(self._written) >= _REMEMBERED:
+            self._written.pop(next(iter(self._written)))
+        self._written[str(name)] = found
+        self._unwritten.note_written(pod.uid)
+        return True
 
     async def _create(self, pod: PodFacts, name: Name, user: str) -> Glance:
         """Return the Migration of that name, made now where there was none."""
