@@ -1,6 +1,5 @@
 """What can go wrong between a client and the server, on order of a test."""
 
-import asyncio
 import dataclasses
 import re
 from typing import TYPE_CHECKING
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 from fakekube.failures import FailureError
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from fakekube.listing import Watch
 
 _REASONS = {
     401: "Unauthorized",
@@ -41,8 +40,8 @@ class Faults:
     def __init__(self) -> None:
         self._faults: list[_Fault] = []
         self.frozen = False
-        self.watches: set[web.StreamResponse] = set()
-        self.cut = asyncio.Event()
+        self.watches: set[Watch] = set()
+        """That are open."""
         self.tokens: set[str] | None = None
         """Bearer tokens that are accepted; None: any, and none at all."""
         self.gone_by_status = False
@@ -66,6 +65,8 @@ class Faults:
         """End all faults, frozen watches too."""
         self._faults.clear()
         self.frozen = False
+        for watch in self.watches:
+            watch.look()
 
     def freeze_watches(self) -> None:
         """Let watches stay open and say nothing more, until `clear`."""
@@ -73,8 +74,8 @@ class Faults:
 
     def cut_watches(self) -> None:
         """End the connections of all watches that are open."""
-        self.cut.set()
-        self.cut = asyncio.Event()
+        for watch in self.watches:
+            watch.cut()
 
     def _add(self, fault: _Fault) -> None:
         self._faults.append(fault)

@@ -6,7 +6,7 @@ from typing import Any
 Object = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
     """One resource of one API group.
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import contextlib
 import dataclasses
 
 import msgspec
@@ -123,61 +124,68 @@ class Watch:
         self._kind = kind
         self._query = query
         self._revision = int(query.revision or 0)
+        self._woken = asyncio.Event()
+        self._marked = self._cut = False
 
-    async def run(self, request: web.Request, marks: set[asyncio.Event]) -> web.StreamResponse:
+    async def run(self, request: web.Request) -> web.StreamResponse:
         """Stream until the time is over, the history is gone, or the connection is cut."""
         begin = self._begin()
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        waker, mark = self._store.waker(), asyncio.Event()
-        marks.add(mark)
+        self._woken = self._store.waker(self._kind)
+        self._faults.watches.add(self)
         try:
-            await self._stream(request, response, begin, waker, mark)
+            await self._stream(request, response, begin)
         finally:
-            self._store.forget(waker)
-            marks.discard(mark)
+            self._store.forget(self._woken)
+            self._faults.watches.discard(self)
         return response
 
-    async def _stream(
-        self,
-        request: web.Request,
-        response: web.StreamResponse,
-        begin: list[Object],
-        waker: asyncio.Event,
-        mark: asyncio.Event,
-    ) -> None:
-        cut = self._faults.cut
+    def mark(self) -> None:
+        """Send a bookmark soon, where they are taken."""
+        self._marked = True
+        self.look()
+
+    def cut(self) -> None:
+        """End the connection."""
+        self._cut = True
+        self.look()
+
+    def look(self) -> None:
+        """Look for news."""
+        self._woken.set()
+
+    async def _stream(self, request: web.Request, response: web.StreamResponse, begin: list[Object]) -> None:
         ends = asyncio.get_running_loop().time() + self._query.seconds
         await response.write(b"".join(map(_line, begin)))
         if begin and begin[-1]["type"] == "ERROR":
             return
         while True:
-            waker.clear()
-            frozen = self._faults.frozen
-            events = await self._news()
-            if mark.is_set() and not frozen:
-                mark.clear()
-                events += self._bookmark()
+            self._woken.clear()
+            events = [] if self._faults.frozen else self._news()
             if events:
                 await response.write(b"".join(map(_line, events)))
                 if events[-1]["type"] == "ERROR":
                     return
-            left = ends - asyncio.get_running_loop().time()
-            if left <= 0 or not await _woken((waker, mark, cut), left):
-                if not self._faults.frozen:
-                    await response.write(b"".join(map(_line, self._next() + self._bookmark())))
-                return
-            if cut.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(ends):
+                    await self._woken.wait()
+            if self._cut:
                 if request.transport is not None:
                     request.transport.abort()
                 return
+            if not self._woken.is_set():
+                if not self._faults.frozen:
+                    await response.write(b"".join(map(_line, self._next() + self._bookmark())))
+                return
 
-    async def _news(self) -> list[Object]:
-        """Return what has changed; nothing, and not at once, while watches are frozen."""
-        if self._faults.frozen:
-            await asyncio.sleep(0.02)  # a mark that stays set wakes at once
-            return []
-        return self._next()
+    def _news(self) -> list[Object]:
+        """Return what has changed, and the bookmark that is due."""
+        events = self._next()
+        if self._marked:
+            self._marked = False
+            events += self._bookmark()
+        return events
 
     def _begin(self) -> list[Object]:
         """Return what a watch says first; raises a 410 where it is to come as one."""
@@ -236,14 +244,3 @@ class Watch:
 
 def _line(event: Object) -> bytes:
     return msgspec.json.encode(event) + b"\n"
-
-
-async def _woken(events: tuple[asyncio.Event, ...], seconds: float) -> bool:
-    """Wait for the first of some events; return whether one came in time."""
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-    return bool(done)

@@ -42,7 +42,6 @@ class Server:
         """Method and URL of every request, in order."""
         self.printed: dict[tuple[str, str], list[bytes]] = {}
         """What the containers of a pod printed, lines with their times, by namespace and name of the pod."""
-        self._marks: set[asyncio.Event] = set()
         app = web.Application(client_max_size=_LIMIT)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -80,8 +79,8 @@ class Server:
 
     def bookmark(self) -> None:
         """Let every open watch that takes bookmarks send one."""
-        for mark in self._marks:
-            mark.set()
+        for watch in self.faults.watches:
+            watch.mark()
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class Server:
         if request.query.get("watch") in {"1", "true"}:
             watch = Watch(self.machinery.store, self.faults, kind, query)
             with contextlib.suppress(ConnectionError):
-                return await watch.run(request, self._marks)
+                return await watch.run(request)
             return web.Response()
         return _json(page(self.machinery.store, kind, query))
 

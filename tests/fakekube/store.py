@@ -52,7 +52,7 @@ class Store:
         """What each owner controls."""
         self._logs: dict[Kind, list[Entry]] = {}
         self._compacted: dict[Kind, int] = {}
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, Kind | None] = {}
         self.written: list[Callable[[Kind, Entry], None]] = []
 
     def get(self, kind: Kind, key: Key) -> Object | None:
@@ -136,21 +136,19 @@ class Store:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def waker(self) -> asyncio.Event:
-        """Return an event that is set at each write, until it is given to `forget`."""
+    def waker(self, kind: Kind | None = None) -> asyncio.Event:
+        """Return an event that is set at each write (of one resource), until it is given to `forget`."""
         event = asyncio.Event()
-        self._waiting.add(event)
+        self._waiting[event] = kind
         return event
 
     def forget(self, waker: asyncio.Event) -> None:
-        self._waiting.discard(waker)
-
-    def wake(self) -> None:
-        for event in self._waiting:
-            event.set()
+        del self._waiting[waker]
 
     def _append(self, kind: Kind, entry: Entry) -> None:
         self._logs.setdefault(kind, []).append(entry)
-        self.wake()
+        for event, about in self._waiting.items():
+            if about is None or about is kind:
+                event.set()
         for told in self.written:
             told(kind, entry)
