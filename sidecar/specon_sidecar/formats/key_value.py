@@ -64,9 +64,8 @@ _LAST: Final = re.compile(
 )
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
 # `reward: [(0, '4.5')]` is that of one of several policies.
-_IN_CALL: Final = (
-    rb"(?:\[\(\d{1,3}, '?)?+(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
-)
+_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)"
+_IN_CALL: Final = rb"(?:\[\(\d{1,3}, '?)?+" + _CALL + rb"?+"
 
 NAMED: Final = re.compile(
     # `Loss (total): 2.1`, `Accuracy (%): 93`
@@ -84,15 +83,17 @@ NAMED: Final = re.compile(
     + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
-# `nan` and `inf` are numbers here, no words.
-_TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
+# `nan` and `inf` are numbers here, no words; nor is what makes a number of `tensor(0.3)`.
+_TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w)|" + _CALL + rb")" + _WORD
 BARE: Final = re.compile(
     _BEGIN
     + rb"("
     + _TEXT
     + rb"(?: "
     + _TEXT
-    + rb"){0,4}+)\s{1,8}+(?:\d{1,12}+\s{1,4}+(?=-?\d{1,12}+\.\d))?+("
+    + rb"){0,4}+)\s{1,8}+(?:\d{1,12}+\s{1,4}+(?=-?\d{1,12}+\.\d)|"
+    + _CALL
+    + rb")?+("
     + NUMBER
     + rb")"
 )

@@ -7,7 +7,7 @@ from typing import Final
 _SIGNS: Final = tuple(
     one.encode()
     for one in (
-        *("失", "실", "poca", "poque", "rdida", "поха", "отер", "エポック", "에폭", "에포크", "第"),
+        *("失", "실", "poca", "poque", "rdida", "поха", "отер", "エポック", "에폭", "에포크", "第", "次数"),
         "\N{FULLWIDTH COLON}",
     )
 )
@@ -29,6 +29,10 @@ _WORDS: Final = {
 }
 # `第3轮`, `第 3 步`: the third epoch, the third step.
 _ORDINAL: Final = re.compile("第 {0,2}([0-9]{1,12}) {0,2}(?:个)?(轮|epoch|步|回合)".encode())
+# `训练次数: 3Loss:0.9`, `迭代次数: 100`: how many iterations there were.
+_ITERATIONS: Final = re.compile(
+    "(?:训练|迭代)次数(?:\N{FULLWIDTH COLON}|:|为|=)? {0,2}([0-9]{1,12})".encode()
+)
 _COUNTED: Final = {
     "轮".encode(): b"epoch",
     b"epoch": b"epoch",
@@ -45,4 +49,5 @@ def translate(line: bytes) -> bytes:
         return line
     if _ORDINAL.search(line):
         line = _ORDINAL.sub(lambda found: b"%b %b " % (_COUNTED[found[2]], found[1]), line)
+    line = _ITERATIONS.sub(rb"iteration \1 ", line)
     return _ANY.sub(lambda found: _ENGLISH[found[0]], line).replace(b"  ", b" ")

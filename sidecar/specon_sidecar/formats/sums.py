@@ -91,21 +91,31 @@ _PLACE_ALONE: Final = re.compile(
     rb"(?i:epoch)\W{1,4}+\d{1,9}+(?:/\d{1,9}+)?+\W{1,4}+(?i:iters?|iteration|steps?|batch)\W{1,4}+\d{1,12}+"
     rb"(?:/\d{1,12}+)?+\W{1,6}+\Z"
 )
+# A part beside its weight: `IN=1.574e-01 (w=1.353)`.
+_WEIGHED: Final = re.compile(
+    rb"=\s{0,4}+(\d{1,12}+\.\d{2,20}+(?:[eE][+-]?\d{1,3})?+)(?:\s\[[^\[\]]{0,120}+\])?+\s{0,4}+"
+    rb"\((?:w|weight|lambda)=(\d{1,12}+(?:\.\d{1,20}+)?+(?:[eE][+-]?\d{1,3})?+)\)"
+)
 _MOST_PARTS: Final = 8
 _FEWEST_PARTS: Final = 2
 _TOLERANCE: Final = 1e-3
 """Of the sum: each part is rounded."""
+_ROUNDED: Final = 1e-2
+"""Of a sum of products: the weights are rounded, too."""
 
 
 def name_summed_total(line: bytes) -> bytes:
     """Return the line with another name for a `total` that is the sum of the parts beside it.
 
-    Or one that stands alone behind an epoch and a step: then it is what the training minimises.
+    Or one that stands alone behind an epoch and a step, or is the sum of parts times the weights beside them:
+    then it is what the training minimises.
     """
     found = _TOTAL.search(line) if b"otal" in line or b"OTAL" in line else None
     if found is None or _NAMED_LOSS.search(line):
         return line
     whole = _PART.match(line, found.start())
+    if whole is not None and _is_weighed_sum(whole[2], _WEIGHED.findall(line, whole.end())):
+        return line[: found.start()] + TOTAL_OF_PARTS.encode("ascii") + line[found.end() :]
     if whole is None or not _SOMETHING_ELSE.isdisjoint(_WORD.findall(line.lower())):
         return line
     if not line[whole.end() :].strip() and _PLACE_ALONE.search(
@@ -136,3 +146,10 @@ def _is_sum(written: bytes, parts: Sequence[tuple[bytes, bytes]]) -> bool:
         if number >= _FEWEST_PARTS and abs(told - total) <= error:
             return True
     return False
+
+
+def _is_weighed_sum(written: bytes, parts: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether all parts times their weights add up to the total."""
+    numbers = [(to_float(part) or 0.0) * (to_float(weight) or 0.0) for part, weight in parts[:_MOST_PARTS]]
+    total = to_float(written) or 0.0
+    return total > 0 and len(numbers) >= _FEWEST_PARTS and abs(sum(numbers) - total) <= _ROUNDED * total

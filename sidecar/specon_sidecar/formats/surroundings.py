@@ -78,6 +78,11 @@ _TRAINS: Final = re.compile(
 )
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
+_BRACE: Final = re.compile(rb"[{}]")
+# `'trainer': {'max_epochs': 9`; but `'data_sampling': {'num_epochs': 1000` is no length of the training.
+_OF_TRAINING: Final = re.compile(
+    rb"(?i:train|fit|solver|cfg|config|args|param|schedul|optim|runner|loop)[^{}:=]{0,16}[:=]?\s?\Z"
+)
 # One of these is in each line that one of the expressions above fits: looking for them is much faster.
 _COUNTS: Final = (
     "total",
@@ -249,6 +254,7 @@ class Surroundings:
                 stated is not None
                 and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start())
                 and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
+                and not _is_nested(text, stated.start())
             ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
         bar = BAR_IN_WORDS.search(text) if "progress on" in lowered else None
@@ -319,3 +325,14 @@ class Surroundings:
         else:
             self._epochs = count
         self._source[name] = describe(b"the line ", text)
+
+
+def _is_nested(text: bytes, at: int) -> bool:
+    """Whether a number stands in a part of a configuration that is none of the training."""
+    opened: list[int] = []
+    for brace in _BRACE.finditer(text, 0, at):
+        if brace[0] == b"{":
+            opened.append(brace.start())
+        elif opened:
+            opened.pop()
+    return len(opened) > 1 and not _OF_TRAINING.search(text, max(0, opened[-1] - _NEAR), opened[-1])

@@ -54,6 +54,8 @@ LINES = [
     (b"step 3 loss: tensor(0.3, grad_fn=<Nll>)", ("loss", 0.3, 3, None, None)),
     (b"step 3 loss: tensor([2.5e-03], device='cuda:0')", ("loss", 0.0025, 3, None, None)),
     (b"step 3 loss=np.float32(0.5)", ("loss", 0.5, 3, None, None)),
+    (b"step 3 train_loss tensor(16.5469, device='cuda:0')", ("train_loss", 16.5469, 3, None, None)),
+    (b"step 3 loss np.float32(0.5)", ("loss", 0.5, 3, None, None)),
     (b"Step 450: Cross entropy = 1.89", ("Cross entropy", 1.89, 450, None, None)),
     (b"epoch 3 3D loss: 2.3e-01", ("3D loss", 0.23, None, 3.0, None)),
     (b"epoch 3 2d_loss: 0.5", ("2d_loss", 0.5, None, 3.0, None)),

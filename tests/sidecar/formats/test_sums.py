@@ -29,6 +29,16 @@ def test_a_heading_says_that_it_is_a_loss():
     assert (sample.name, sample.value, sample.step) == ("total_loss", 2.1441, 50)
 
 
+def test_parts_beside_their_weights_add_up_to_the_loss():
+    """The printed weights say that it is a loss, whatever else a part may be called."""
+    line = (
+        b"[Adam] ep=   20  total=1.585e+00  PDE=1.000e-02 [colloc=0.000e+00, cfd=0.000e+00] (w=0.300)"
+        b"  IN=1.574e-01 (w=1.353)  TB=2.812e-01 (w=1.623)  DATA=1.697e-01 (w=5.390)"
+    )
+    sample = KeyValue(FormatOptions()).parse(line)
+    assert (sample.name, sample.value, sample.epoch) == ("total_of_parts", 1.585, 20)
+
+
 def test_a_total_alone_behind_its_place_is_a_loss():
     """Visualisers that print the names of losses without the word."""
     sample = KeyValue(FormatOptions()).parse(b"[epoch: 3/40, iter: 25/600] total: 1.0132 ")
@@ -67,6 +77,8 @@ def test_a_total_that_was_chosen_by_name_keeps_it():
         b"total 3 rec 1 kl 2",
         b"total_time: 3.00 a: 1.00 b: 2.00",
         b"total=0.0000 rec=0.0000 kl=0.0000",
+        b"ep=2 total=1.50 time=1.00 (w=2.0) data=0.50 (w=3.0)",
+        b"ep=2 total=2.00 data=1.00 (w=2.0)",
         b"step 10 cls_loss: 1.3806 box_loss: 0.9204 total: 2.3010",
         b"Total: 2.20s Recon: 1.54s KL: 0.66s",
         b"Epoch 3 total: 2.2050",
@@ -83,6 +95,8 @@ def test_a_total_that_was_chosen_by_name_keeps_it():
         "counts",
         "another name",
         "nothing",
+        "weights that do not add up",
+        "one part",
         "named losses",
         "units",
         "without a step",

@@ -380,11 +380,14 @@ def test_steps_that_are_numbered_through_the_epochs(per_epoch):
         ("开始训练 (40 epochs)...", 40),
         ("Epoch 1/40 (device=cuda)", 40),
         ("training waits (40 epochs without improvement)", None),
+        ("config: {'trainer': {'max_epochs': 40, 'precision': 16}}", 40),
+        ("config: {'model': {'depth': 3}, 'max_epochs': 40}", 40),
+        ("efficiency ..... {'enabled': False, 'data_sampling': {'on': False, 'num_epochs': 1000}}", None),
         ("Start evaluating (total_samples: 40, total_iters: 40)", None),
     ],
 )
 def test_epochs_at_the_head(head, epochs):
-    """The number of epochs is understood in words, and not that of a patience or an evaluation."""
+    """It is understood in words and in a configuration; not that of patience, evaluation or a data set."""
     _, samples = read(head + "\n" + lines("epoch {n} loss: {v}"))
     assert samples[-1].total_epochs == epochs
 

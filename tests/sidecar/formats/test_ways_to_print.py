@@ -93,6 +93,8 @@ def place(sample):
         ),
         ("{n} epoch, loss: {v}\n", ("loss", None, 14, None, None)),
         ("第{n}轮 loss: {v}\n", ("loss", None, 14, None, None)),
+        ("训练次数\N{FULLWIDTH COLON}{n}Loss:{v}\n", ("Loss", 14, None, None, None)),
+        ("迭代次数: {n}, 损失: {v}\n", ("loss", 14, None, None, None)),
         ("epoch：{n}，loss：{v}\n", ("loss", None, 14, None, None)),  # noqa: RUF001 - as it is printed
         ("OrderedDict([('epoch', {n}), ('loss', {v})])\n", ("loss", None, 14, None, None)),
         ("{n:04d} | loss: {v} | acc 0.1\n", ("loss", 14, None, None, None)),
