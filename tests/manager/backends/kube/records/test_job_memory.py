@@ -160,6 +160,25 @@ async def test_an_object_that_somebody_deleted_or_wrote_to_is_made_right(memorie
     assert job_of(memories)["status"]["change"]["state"] == "Verifying"
 
 
+async def test_a_training_job_that_cannot_be_made_again_ends_no_manager(memories, manager):
+    """A tenant deletes it in the middle of a change, under a quota of none; it is written once it can be."""
+    await trained(manager)
+    change = manager.propose(Kind.SCALE_IN)
+    await manager.commit()
+    await memories.cluster.machinery.delete(TRAINING_JOBS, ("default", "bert"))
+    memories.cluster.faults.answer(403, method="POST", path="trainingjobs", times=99)
+    manager.acknowledges(change)
+    async with asyncio.timeout(5):
+        assert await manager.commit() == {}  # it is not refused, for it has begun
+    assert job_of(memories) is None
+    memories.cluster.faults.clear()
+    for name in change.before.keys() - change.after.keys():
+        manager.ends(name)
+    async with asyncio.timeout(5):
+        await manager.commit()
+    assert job_of(memories)["status"]["change"]["state"] == "Verifying"
+
+
 async def test_a_new_manager_signs_every_open_change_and_the_old_one_ends(memories, manager):
     """An old leader that wakes up finds the other's name, and orders nothing."""
     await trained(manager)
