@@ -1,9 +1,11 @@
 """The commands are interrupted or killed: what is left running, and what is not."""
 
 import signal
+import socket
 
 import pytest
 
+from specon_manager.runtime.state_directory import read_address
 from support.local.stage import MOVER, Running, Stage
 
 pytestmark = pytest.mark.processes
@@ -92,6 +94,21 @@ def test_an_interrupted_run_is_gone_on_with(stage: Stage):
     assert "crash" not in following.output
     assert stage.resumes(MOVER)
     assert stage.steps_lost(MOVER) == 0
+    stage.check_trained(MOVER)
+
+
+def test_a_run_whose_port_somebody_took_meanwhile_is_gone_on_with(stage: Stage):
+    """Nothing runs that would report there, so that any other port will do."""
+    running = local(stage)
+    running.send(signal.SIGINT)
+    assert running.wait(10) == INTERRUPTED
+    former = read_address(stage.state)
+    assert former is not None
+    stage.hurry.touch()
+    with socket.create_server(("127.0.0.1", former.port)):
+        following = stage.run_specon("local", "jobs.yaml", "--state", "state", "--nodes", "1", "--plain")
+    assert following.code == 0, following.errors
+    assert stage.resumes(MOVER)
     stage.check_trained(MOVER)
 
 

@@ -90,6 +90,9 @@ class _ObservingHost:
     async def log_tail(self, replica: str) -> LogTail:
         return pod_log_tail(replica, None)
 
+    async def is_reported_to(self) -> bool:
+        return False
+
     def read_job(self, body: bytes, state: State) -> JobSpec:
         del body, state
         raise ValueError("this manager only looks: it starts no jobs")

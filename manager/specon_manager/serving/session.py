@@ -32,6 +32,7 @@ from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.state_directory import Address, StateDirectory
 from specon_manager.runtime.tokens import Tokens
+from specon_manager.serving.former_port import listen
 from specon_manager.views.log_tail import LogTail
 from specon_manager.views.page import CurveOf
 
@@ -78,6 +79,10 @@ class Host(Protocol):
 
     async def log_tail(self, replica: str) -> LogTail | None:
         """Return the end of the log of a replica, or where it is; None where nobody knows."""
+        ...
+
+    async def is_reported_to(self) -> bool:
+        """Whether sidecars run that were started by an earlier manager, and report where it listened."""
         ...
 
     def read_job(self, body: bytes, state: State) -> JobSpec:
@@ -225,7 +230,7 @@ async def _serving(host: Host, kept: _Kept) -> AsyncIterator[LocalSession]:
     page.controller = controller
     page.show_logs(host.log_tail)
     server = Server(controller, tokens, registry, host.read_job, routes=page.routes)
-    port = await server.start(_HOST, kept.port or kept.directory.former_port())
+    port = await listen(server, _HOST, kept.port, kept.directory.former_port(), host.is_reported_to)
     if kept.probes is not None:
         await server.start_probes(*kept.probes)
     address = kept.directory.publish(_HOST, port)
@@ -278,6 +283,9 @@ class _LocalHost:
 
     async def log_tail(self, replica: str) -> LogTail | None:
         return None if self._backend is None else await self._backend.log_tail(replica)
+
+    async def is_reported_to(self) -> bool:
+        return self._backend is not None and await self._backend.has_pods()
 
     def read_job(self, body: bytes, state: State) -> JobSpec:
         return read_submitted_job(body, state)

@@ -164,16 +164,23 @@ class LocalBackend:
 
         Works from the files on disk: an order that was being carried out may have started one more.
         """
-        running = [pod for pod in await pods.find_pods(self._root) if pod.alive]
+        running = await self._running()
         results = await asyncio.gather(*(pod.evict(grace_seconds) for pod in running), return_exceptions=True)
         for pod, result in zip(running, results, strict=True):
             if isinstance(result, BaseException):
                 _log.error("%s %s: %s", pod.replica, pod.incarnation, result)
 
+    async def has_pods(self) -> bool:
+        """Whether any pod runs, by the files on disk: before `begin` those of an earlier manager."""
+        return bool(await self._running())
+
     async def log_tail(self, replica: str) -> LogTail | None:
         """Return the end of the log of a replica's last pod; None where it never had one."""
         log = self._logs.get(replica)
         return None if log is None else await asyncio.to_thread(read_tail, Path(log))
+
+    async def _running(self) -> list[Pod]:
+        return [pod for pod in await pods.find_pods(self._root) if pod.alive]
 
     @property
     def _root(self) -> Path:
