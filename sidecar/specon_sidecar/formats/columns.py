@@ -101,9 +101,9 @@ TABLES: Final = (
     ),
     ColumnsFamily(
         name="yolov5",
-        writers="YOLOv5, console (the sum of the losses; the last state of an epoch's bar)",
+        writers="YOLOv5, and YOLOv3 of Ultralytics, console (as above)",
         heading=b" gpu_mem ",
-        parts=("box", "obj", "cls"),
+        parts=("box", "GIoU", "obj", "cls"),
     ),
     ColumnsFamily(
         name="spacy",

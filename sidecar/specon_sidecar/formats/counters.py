@@ -59,6 +59,8 @@ _AT_END: Final = re.compile(
     rb"\[\s{0,12}+(?P<i_of>\d{1,12}+)/\s{0,12}+(?P<n_of>\d{1,12}+)\])"
     rb"\s{0,4}+\Z"
 )
+# `0-epoch (99/44660): total loss 11.2`
+_NTH_EPOCH: Final = re.compile(rb"\W{0,8}+(\d{1,9}+)-epoch \(\s{0,4}+(\d{1,12}+)/(\d{1,12}+)\)")
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 
 
@@ -84,6 +86,9 @@ def counter_of(line: bytes) -> Counted | None:
     at_end = _AT_END.match(text) if b"] " in text[:240] or text.rstrip()[-1:] == b"]" else None
     if at_end is not None:
         return Counted(int(at_end["i"] or at_end["i_of"]), int(at_end["n"] or at_end["n_of"]))
+    nth = _NTH_EPOCH.match(text) if b"-epoch (" in text else None
+    if nth is not None:
+        return Counted(int(nth[2]), int(nth[3]), epoch=int(nth[1]))
     found = _OWN.match(text)
     if found is not None and found["epoch"] is not None:
         of_epoch = int(found["epoch"]), int(found["of_epoch"] or 0)

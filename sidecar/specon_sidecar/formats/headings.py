@@ -14,7 +14,8 @@ _HEADING: Final = re.compile(
     rb"(?:\s{0,4}+(?:/|of|out of|\|(?=\s\d{1,9}+\]))\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
     rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|running|took|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
+    rb"|training|running|on (?:cuda|gpu|cpu|mps)\b|took"
+    rb"|done|finished|ended|complete|in \d|global_step|\d\d:\d\d|\d{1,9}+ iters))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(

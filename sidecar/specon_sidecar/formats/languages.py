@@ -12,6 +12,10 @@ _SIGNS: Final = tuple(
     )
 )
 
+# What Chinese systems write that do not write UTF-8.
+_GB: Final = "gb18030"
+_GB_SIGNS: Final = tuple(one.encode(_GB) for one in ("失", "第", "次数", "\N{FULLWIDTH COLON}"))
+
 _WORDS: Final = {
     **dict.fromkeys(("Época", "época", "Époque", "époque", "Эпоха", "эпоха"), "Epoch"),
     **dict.fromkeys(("エポック", "에폭", "에포크", "轮次"), "epoch "),
@@ -45,9 +49,24 @@ _ANY: Final = re.compile(b"|".join(map(re.escape, _ENGLISH)))
 
 def translate(line: bytes) -> bytes:
     """Return the line with the words that it is read by in English."""
-    if line.isascii() or not any(one in line for one in _SIGNS):
+    if line.isascii():
         return line
+    if not any(one in line for one in _SIGNS):
+        line = _of_gb(line)
+        if not any(one in line for one in _SIGNS):
+            return line
     if _ORDINAL.search(line):
         line = _ORDINAL.sub(lambda found: b"%b %b " % (_COUNTED[found[2]], found[1]), line)
     line = _ITERATIONS.sub(rb"iteration \1 ", line)
     return _ANY.sub(lambda found: _ENGLISH[found[0]], line).replace(b"  ", b" ")
+
+
+def _of_gb(line: bytes) -> bytes:
+    """Return a line in GB 18030 as UTF-8; any other one as it is."""
+    if not any(one in line for one in _GB_SIGNS):
+        return line
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(_GB, "replace").encode()
+    return line

@@ -45,7 +45,8 @@ PREFIX: Final = re.compile(
     # a compact date and the time
     rb"|\[?20\d{6}[-_T ]" + _CLOCK + rb"\]?:?(?=\s)"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
-    rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
+    # and `INFO:0-epoch (99/400)`
+    rb"|" + _LEVEL + rb":(?:[\w.]{1,64}+:|(?=\S))"
     rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?: (?=\w{0,64}[._])[\w.]{1,64}+ -)?(?= )"
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"

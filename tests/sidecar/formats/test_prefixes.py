@@ -16,6 +16,7 @@ PREFIXES = [
     (b" 4: ", 4),
     (b"12: ", 12),
     (b"INFO:tensorflow:", None),
+    (b"INFO:", None),
     (b"2.train       | ", None),
     (b"trainer-1  | ", None),
     (b"[pod/mnist-worker-0/pytorch] 2026-11-20T23:00:00Z ", None),

@@ -38,6 +38,17 @@ EXPECTED = [
         "min",
     ),
     (
+        "build-nanogpt.log",
+        "build-nanogpt",
+        60,
+        (0, None, 10.75),
+        (59, None, 7.0625),
+        None,
+        None,
+        "loss",
+        "min",
+    ),
+    (
         "hash-header.log",
         "csv",
         20,

@@ -85,12 +85,23 @@ def test_heading_is_the_context_of_what_follows():
 
 @pytest.mark.parametrize(
     "heading",
-    ["Epoch {n}/30 Running...", "2024-03-02 10:15:01.290 | INFO     | app.train:main:{n} - epoch{n}/30:"],
+    [
+        "Epoch {n}/30 Running...",
+        "--- Epoch {n}/30 on cuda ---",
+        "2024-03-02 10:15:01.290 | INFO     | app.train:main:{n} - epoch{n}/30:",
+    ],
 )
 def test_words_around_a_heading(heading):
     """What a logger or the script adds leaves a heading one."""
     _, samples = read(lines(heading + "\n\nloss: {v}"))
     assert (samples[-1].epoch, samples[-1].total_epochs) == (30, 30)
+
+
+def test_another_run_in_the_same_file_may_have_another_length():
+    """Its headings say it, where its lines have the epoch alone."""
+    run = "--- Epoch {{n}}/{} on cuda ---\nEpoch {{n}} Average Training Loss: {{v}}"
+    _, samples = read(lines(run.format(20), 20) + lines(run.format(10), 10))
+    assert (samples[-1].epoch, samples[-1].total_epochs) == (10, 10)
 
 
 def test_steps_that_start_again_in_each_epoch():

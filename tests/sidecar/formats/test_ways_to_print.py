@@ -9,9 +9,9 @@ from specon_sidecar.formats.reward_names import is_return, is_reward
 from specon_sidecar.formats.table import make_reader
 
 
-def read(text):
+def read(text, encoding="utf-8"):
     reader, splitter = make_reader("auto", FormatOptions()), LineSplitter()
-    samples = reader.read(splitter.feed(text.encode()))
+    samples = reader.read(splitter.feed(text.encode(encoding)))
     rest = splitter.flush()
     return reader, [*samples, *reader.read([] if rest is None else [rest]), *reader.finish()]
 
@@ -560,3 +560,21 @@ def test_score_of_all_classes_is_followed():
     form = "epoch {n}\naccuracy of cats: 0.9{n}\naccuracy of dogs: 0.8{n}\nmean acc: 0.7{n}\n"
     assert read(repeat(form))[1][-1].name == "mean acc"
     assert read(repeat("epoch {n} car iou: 0.9{n}, iou: 0.7{n}\n"))[1][-1].name == "iou"
+
+
+def test_a_log_in_gb_18030():
+    """Chinese systems that do not write UTF-8."""
+    form = "当前Batch\N{FULLWIDTH COLON}{n}/60 | 当前epoch:1/5 | 当前损失值\N{FULLWIDTH COLON}{v}\n"
+    _, samples = read(repeat(form), "gb18030")
+    assert (samples[-1].value, place(samples[-1])[1:]) == (1.6, (14, 1, 300, 5))
+
+
+def test_yolo_v3_has_a_part_of_another_name():
+    """Its `total` is the sum of all three parts."""
+    text = "     Epoch   gpu_mem      GIoU       obj       cls     total   targets  img_size\n"
+    row = (
+        "\r  {n}/29        0G      {v}      0.125    0.0625    3.1    9    64: 100%|###| 4/4 [00:02<00:00]\n"
+    )
+    reader, samples = read(text + repeat(row))
+    assert (reader.chosen, len(samples)) == ("yolov5", 14)
+    assert (samples[-1].value, samples[-1].epoch) == (pytest.approx(1.7875), 14)

@@ -18,11 +18,17 @@ LANGUAGE_MODELS: Final = (
     ),
     Family(
         name="nanogpt",
-        writers="nanoGPT, build-nanogpt",
+        writers="nanoGPT, build-nanogpt (standard output)",
         needles=(b": loss ",),
         line=r"^iter (?P<step>\d+): loss ",
         also=r"^step (?P<eval_step>\d+): ",
         pair=BLANK,
+    ),
+    Family(
+        name="build-nanogpt",
+        writers="build-nanogpt, log.txt",
+        needles=(b" train ",),
+        line=r"^(?P<step>\d+) train (?P<value>" + NUM + r")\s*$",
     ),
     Family(
         name="char-rnn",
