@@ -196,7 +196,7 @@ async def test_a_manager_that_is_killed_while_it_hands_over_loses_no_room(played
             return worked
 
         monkeypatch.setattr(defence, "_nominate", counted(defence._nominate))
-        monkeypatch.setattr(defence, "_delete", counted(defence._delete))
+        monkeypatch.setattr(defence, "_forget_gone", counted(defence._forget_gone))
         await _placed(first, {MOVES: "target", STAYS: "home"})
         await first.until(lambda: not first.leads)
         await asyncio.sleep(SETTLED)
