@@ -1,5 +1,6 @@
 """The manager's HTTP API as an OpenAPI 3.1 document; the messages' schemas are those of their records."""
 
+import inspect
 from typing import Any, Final
 
 import msgspec
@@ -304,12 +305,14 @@ def _query(name: str, schema: Object, description: str, *, required: bool = Fals
 
 
 def _portable(schema: Any) -> Any:
-    """Return the schema with Python's end of a text, which other languages do not know, as theirs."""
+    """Return the schema with the end of a text as other languages know it, and docstrings without indents."""
     if isinstance(schema, dict):
-        return {
-            key: value.replace(r"\Z", "$")
-            if key == "pattern" and isinstance(value, str)
-            else _portable(value)
-            for key, value in schema.items()
-        }
+        return {key: _reword(key, value) for key, value in schema.items()}
     return [_portable(one) for one in schema] if isinstance(schema, list | tuple) else schema
+
+
+def _reword(key: str, value: Any) -> Any:
+    if key == "pattern" and isinstance(value, str):
+        return value.replace(r"\Z", "$")
+    # msgspec before 0.23 leaves them in.
+    return inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _portable(value)
