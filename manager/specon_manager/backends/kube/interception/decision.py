@@ -195,9 +195,17 @@ def _find_end(wish: Glance) -> float:
 
 
 def _next_attempt(wishes: Sequence[Glance]) -> int:
-    """Return the number of a wish that there was none of: old ones are tidied away."""
+    """Return the number of a wish that there was none of: old ones are tidied away.
+
+    The leader knows the names of those that somebody deleted, too: after such a one the number is doubled.
+    """
     numbers = (wish.name.name.removeprefix(f"evict-{wish.evicted.rpartition('/')[2]}") for wish in wishes)
-    return 1 + max((int(each[1:]) if each[1:].isdecimal() else 1 for each in numbers), default=0)
+    last = max((int(each[1:]) if each[1:].isdecimal() else 1 for each in numbers), default=0)
+    return last * 2 if wishes and _is_of_taken_name(wishes[-1]) else last + 1
+
+
+def _is_of_taken_name(wish: Glance) -> bool:
+    return wish.state is MoveState.REFUSED and wish.message.startswith(NAME_TAKEN)
 
 
 def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
@@ -215,7 +223,8 @@ def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
             return _passes(pod, f"its move is not over after {waited:.0f} s", warning=True)
         return _waits(pod, last.message or f"its move is {last.state or 'asked for'}")
     moves = sum(each.state is not MoveState.REFUSED for each in wishes)
-    in_time = waited < patience and len(wishes) < MOST_WISHES
+    asked = sum(not _is_of_taken_name(each) for each in wishes)
+    in_time = waited < patience and asked < MOST_WISHES
     if last.message == MAY_GO and (last.purpose == YIELDING or last.state is MoveState.REFUSED):
         age, pause = now - _find_end(last), max(ROOM_SECONDS, patience / MOST_WISHES)
         return _of_saved(pod, age, attempt, in_time=in_time, pause=pause)

@@ -39,6 +39,9 @@ _SEVERAL: Final = (
 """The API server's words, kube-apiserver 1.36, `core/pod/storage/eviction.go`."""
 _NAMES: Final = 3
 """So many names are tried for a wish."""
+_WATCH_SECONDS: Final = 5.0
+"""So long a wish counts that the watch does not tell of: it may have been deleted in a gap of the watch. Then
+it is written again, and found where it is there."""
 _RETRY_SECONDS: Final = 10.0
 _REMEMBERED: Final = 1000
 
@@ -75,8 +78,8 @@ class Desk:
         self._wall, self._monotonic, self._sleep = wall, monotonic, sleep
         self.cache = EvictionCache(api, namespaces=namespaces)
         self._own_user: str | None = None
-        self._written: dict[str, Glance] = {}
-        """Wishes that were written here and that the watch may not have seen."""
+        self._written: dict[str, tuple[Glance, float]] = {}
+        """Wishes that were written here and that the watch may not have seen, and when each was written."""
         self._unwritten = Unwritten()
 
     async def run(self) -> None:
@@ -207,8 +210,8 @@ class Desk:
         """Return the wishes of the pod with this UID, and the latest one of another pod of its name."""
         found = {str(each.name): each for each in self._migrations.eviction_migrations(namespace, name)}
         begins = f"{name}/"
-        for key, each in list(self._written.items()):
-            if key in found:
+        for key, (each, at) in list(self._written.items()):
+            if key in found or self._monotonic() - at > _WATCH_SECONDS:
                 del self._written[key]
             elif each.name.namespace == namespace and each.evicted.startswith(begins):
                 found[key] = each
@@ -239,7 +242,7 @@ class Desk:
             return False
         if len(self._written) >= _REMEMBERED:
             self._written.pop(next(iter(self._written)))
-        self._written[str(name)] = found
+        self._written[str(name)] = found, self._monotonic()
         self._unwritten.note_written(pod.uid)
         return True
 

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.transport.resources import PODS
 async def evict(hands: Hands, pod: PodInfo, *, grace_seconds: int) -> None:
     """Evict the pod by the Eviction API, which asks the disruption budgets; one that is gone is fine.
 
-    Raises BlockedError where a budget, or too many requests, do not let it.
+    Raises BlockedError where a budget, too many requests, or a webhook do not let it.
     """
     hands.fence()
     try:
@@ -21,8 +21,15 @@ async def evict(hands: Hands, pod: PodInfo, *, grace_seconds: int) -> None:
     except ApiError as error:
         if error.blocked or error.throttled:
             raise BlockedError(error.message) from error
+        await refuse_conflict(hands, pod, error)
         if not (error.not_found or error.conflict):
             raise
+
+
+async def refuse_conflict(hands: Hands, pod: PodInfo, error: ApiError) -> None:
+    """Raise BlockedError where an eviction met a conflict though the pod is still there: a webhook's."""
+    if error.conflict and not await is_told(hands, pod):
+        raise BlockedError(error.message) from error
 
 
 async def is_told(hands: Hands, pod: PodInfo) -> bool:

@@ -12,6 +12,7 @@ from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInf
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.budgets import disrupted_uids, objections, uid_of
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, Hands, RefusedError
+from specon_manager.backends.kube.owners.eviction import refuse_conflict
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, PDBS, PODS, Object, Resource
 
@@ -133,6 +134,7 @@ async def may_go(hands: Hands, pods: Sequence[PodInfo], *, whole: bool) -> None:
         except ApiError as error:
             if error.blocked or error.throttled:
                 raise BlockedError(error.message) from error
+            await refuse_conflict(hands, pod, error)
             if not (error.not_found or error.conflict):
                 raise
     for namespace in sorted({pod.namespace for pod in pods}):

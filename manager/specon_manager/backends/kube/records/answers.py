@@ -17,7 +17,7 @@ from specon_manager.backends.kube.records.decoding import cut_text
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.job_record import nodes_in_words
-from specon_manager.backends.kube.records.migration_record import Migrated
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.migration_status import MigrationStatus, describe_move
 from specon_manager.backends.kube.records.records import checkpoint_status, part_of, status_of
 from specon_manager.backends.kube.transport.api import Api
@@ -116,7 +116,9 @@ class Answers:
         uid = part_of(written, "metadata").get("uid")
         if isinstance(uid, str):
             at = told.at if told.move.ended_at is None else told.move.ended_at
-            self._housekeeping.note_ended(told.move.job, at, Name(namespace, short), uid)
+            # Each pod of a gang has wishes of its own, and goes once three of those failed.
+            about = read_migration(written)[0].about or told.move.job
+            self._housekeeping.note_ended(about, at, Name(namespace, short), uid)
 
     def _body(self, told: _Told) -> Object:
         status: Mapping[str, object] = status_of(answer(told.move, manager=self._identity, now=told.at))

@@ -367,7 +367,7 @@ class ClusterMemory:
             apart = each.status.job is not None and each.status.ended_at is not None
             if each.name in closed or apart or (move is not None and not move.in_flight):
                 at = each.created_at if move is None or move.ended_at is None else move.ended_at
-                self._housekeeping.note_ended(each.replica or each.job, at, each.name, each.uid)
+                self._housekeeping.note_ended(each.about, at, each.name, each.uid)
             if each.replica is not None and each.status.manifest is not None:
                 failed = closed.get(each.name, each.status.state) is MoveState.FAILED
                 self._moves.remember(each, restored.state, failed=failed)

@@ -83,6 +83,11 @@ class Migrated(Struct, frozen=True, kw_only=True):
     """Why a move in flight cannot go on; empty where it can."""
     spec: Object = {}
 
+    @property
+    def about(self) -> str:
+        """What it is about: the replica that it names, else the job; empty for none."""
+        return self.replica or self.job
+
 
 def stuck_of(status: MigrationStatus) -> str:
     """Return why a move in flight is stuck, of what people read; empty where it is not."""
