@@ -46,8 +46,8 @@ _OWN: Final = re.compile(
     # `E003 loss`, `[E3] loss`, `e:3 loss`, `3rd epoch, loss`, `3 epoch, loss`
     rb"|e(?:\s?[:=#]\s?)?+(?P<of_e>\d{1,6}+)(?=[\s:|,\]])"
     rb"|(?P<nth>\d{1,9}+)(?:st|nd|rd|th)? epoch\b"
-    # `[1000] train_loss=2.1` of CLU, `[1000 | 12.5]` with the seconds
-    rb"|(?<=[\[ ])(?P<alone>\d{1,12}+)(?: \| \d{1,9}+\.\d{1,6}+)?+\](?=\s)"
+    # `[1000] train_loss=2.1` of CLU, `[1000 | 12.5]` with the seconds, `[#1000] loss_A: 0.5`
+    rb"|(?<=[\[ #])(?P<alone>\d{1,12}+)(?: \| \d{1,9}+\.\d{1,6}+)?+\](?=\s)"
     rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b"
     # `#12 cost 0.3`, `12) loss=0.5`, `12, loss: 0.5`
     rb"|(?P<plain>\d{1,12}+)(?=[\s:|,.)-]{1,4}+" + _NO_UNITS + rb"[a-z<]))"

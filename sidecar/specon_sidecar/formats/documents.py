@@ -115,8 +115,21 @@ def _records(text: bytes) -> list[_Record]:
         return []
     if isinstance(document, dict):
         lists = dict(_lists(document, "", _LEVELS))
+        if _is_record(document, lists):
+            return []
         return _rows(lists) or max((_dicts(one) for one in lists.values()), key=len, default=[])
     return _dicts(document) if isinstance(document, list) else []
+
+
+def _is_record(document: _Record, lists: dict[str, list[object]]) -> bool:
+    """Whether lists stand beside the place and the loss of a record: DETR's `"test_bbox": [0.1, 0.2]`."""
+    numbers = {key: one for key, one in document.items() if isinstance(one, int | float)}
+    places = [one for key, one in numbers.items() if (found := position_of(key)) and found[0] in _PLACES]
+    return (
+        bool(places)
+        and any("loss" in key for key in numbers)
+        and not any(len(values) in (place, place + 1) for values in lists.values() for place in places)
+    )
 
 
 def _dicts(values: list[object]) -> list[_Record]:

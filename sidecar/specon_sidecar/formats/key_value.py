@@ -42,7 +42,10 @@ _OF_LAYER: Final = b" Avg (IOU: "
 _PLACE_WITHIN: Final = re.compile(
     rb"(?<=[A-Za-z])(?:\s\([^()]{1,40}+\))?\s(?i:at|after|in|for|on|of)\s"
     rb"(?i:(?:global )?(?:steps?|epochs?|iter(?:ation)?s?|batch|episodes?))"
-    rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
+    rb"\s{0,4}+#?\d{1,12}+(?:\s{0,4}+(?:/|of)\s{0,4}+\d{1,12}+)?+"
+    # `Loss at epoch 9 and iteration 500 is 0.19`
+    rb"(?:(?:,|\sand)?\s(?i:steps?|iter(?:ation)?s?|batch)\s\d{1,12}+)?+"
+    rb"\s{0,4}+(?:is|was|[:=]|-{1,2}>?)(?=[\s\d])"
     # `avg loss epoch 3: 0.5`, `Loss (epoch 3): 0.5`
     rb"|(?:(?<=loss)|(?<=Loss)|(?<=cost)|(?<=Cost))\s\(?(?i:(?:steps?|epochs?|iter(?:ation)?s?)):?\s\d{1,12}+\)?"
     rb"\s?(?:[:=])(?=[\s\d])"

@@ -20,7 +20,8 @@ _PLACE: Final = re.compile(
     rb"|ep|episodes?(?:[ _](?:num|number))?|generation|round|total[ _]t(?=:))"
     rb"|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     # `Step... (100 | Loss: 2.1` is of the Flax examples, `epoch_3` and `Epoch-003` of many
-    rb"[\"']?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
+    # and `[Epoch] 100` of some
+    rb"(?:[\"']|\](?=\s{1,4}\d))?(?:\.{3})?+(?:[_-](?=\d)|\s{0,16}+[:=#]?\s{0,16}+)[\[(]?\s{0,16}+[\"']?"
     # `Batch [0-240]`: those since the line before
     rb"(?:(?<=\[)\d{1,9}+-(?=\d{1,9}+\]))?+"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"

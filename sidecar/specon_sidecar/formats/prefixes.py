@@ -40,7 +40,7 @@ PREFIX: Final = re.compile(
     + _LEVEL
     + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|(?:,|:(?:"
     + _LEVEL
-    + rb":)?)?(?=[\s\[]))"
+    + rb":)?)?(?=[\s\[]|(?i:iter|step|epoch|train|loss)))"
     rb"|\[" + _CLOCK + rb"\]"
     # a compact date and the time
     rb"|\[?20\d{6}[-_T ]" + _CLOCK + rb"\]?:?(?=\s)"

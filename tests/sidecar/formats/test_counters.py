@@ -29,6 +29,7 @@ def place(samples):
     [
         (b"[021500/50000] WMS | loss 0.19", Counted(21500, 50000)),
         (b"[20 38000/75400] loss 0.2 lr 1.6e-04", Counted(38000, 75400)),
+        (b"[22:25:37] [#29806] loss_A: 0.01474", Counted(29806, 0)),
         (b"INFO:3-epoch (99/44660): total loss 11.2", Counted(99, 44660, epoch=3)),
         (b"E 12/500 | Loss:0.7", Counted(12, 500, of_epochs=True)),
         (b"Snapshot 2000 saved", Counted(2000, 0)),

@@ -49,6 +49,17 @@ EXPECTED = [
         "min",
     ),
     (
+        "pytorch-tutorial.log",
+        "pytorch-tutorial",
+        12,
+        (1000, None, 2.9375),
+        (12000, None, 2.25),
+        None,
+        None,
+        "loss",
+        "min",
+    ),
+    (
         "hash-header.log",
         "csv",
         20,

@@ -91,6 +91,18 @@ def place(sample):
             "[1, {n}] A loss (total): {v} - B Loss: 0.1 - C Loss: 0.2\n",
             ("A loss (total)", None, None, None, None),
         ),
+        ("Loss at epoch {n} and iteration {m} is {v}\n", ("Loss", 1400, 14, None, None)),
+        ("2019_11_09_15_34_13 [Epoch] {n} [Loss] loss_all {v}\n", ("loss_all", None, 14, None, None)),
+        ("2019-11-09 15:34:13iters:{m}, loss:{v}, accuracy:0.9\n", ("loss", 1400, None, None, None)),
+        ("{m} 5% (0m 7s) {v} Horigome / Japanese\n", ("loss", 1400, None, None, None)),
+        (
+            "{n}: 0.121626, {v} avg, 0.000010 rate, 0.196614 seconds, 6000 images\n",
+            ("loss", 14, None, None, None),
+        ),
+        (
+            '{{"train_loss": {v}, "test_bbox": [0.1, 0.2, 0.3, 0.4], "epoch": {n}}}\n',
+            ("train_loss", None, 14, None, None),
+        ),
         ("{n} epoch, loss: {v}\n", ("loss", None, 14, None, None)),
         ("第{n}轮 loss: {v}\n", ("loss", None, 14, None, None)),
         ("训练次数\N{FULLWIDTH COLON}{n}Loss:{v}\n", ("Loss", 14, None, None, None)),

@@ -31,6 +31,14 @@ LANGUAGE_MODELS: Final = (
         line=r"^(?P<step>\d+) train (?P<value>" + NUM + r")\s*$",
     ),
     Family(
+        name="pytorch-tutorial",
+        writers="PyTorch's tutorials of translation and of names (`0m 53s (- 16m 40s) (5000 6%) 2.8509`)",
+        needles=(b"%", b"m ", b"s"),
+        line=r"^(?:\d+m \d+s (?:\(- \d+m \d+s\) )?\()?(?P<step>\d+) \d+%(?:\)| \(\d+m \d+s\)) (?P<value>"
+        + NUM
+        + r")(?=\s|$)",
+    ),
+    Family(
         name="char-rnn",
         writers="char-rnn in Torch and TensorFlow",
         needles=(b" (epoch ", b"train_loss = "),

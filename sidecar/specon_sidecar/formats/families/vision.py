@@ -111,7 +111,7 @@ VISION: Final = (
         + NUM
         + r", (?P<value>"
         + NUM
-        + r") (?P<name>avg(?: loss)?), "
+        + r") (?:(?P<name>avg loss)|avg), "
         + NUM
         + r" rate, ",
         metrics=("avg(?: loss)?",),
