@@ -101,7 +101,7 @@ TABLES: Final = (
     ),
     ColumnsFamily(
         name="yolov5",
-        writers="YOLOv5, and YOLOv3 of Ultralytics, console (as above)",
+        writers="YOLOv5, Ultralytics' YOLOv3, console (the sum of the losses at the end of an epoch)",
         heading=b" gpu_mem ",
         parts=("box", "GIoU", "obj", "cls"),
     ),
